@@ -1,0 +1,2 @@
+//! The `earmark` command.
+fn main() {}

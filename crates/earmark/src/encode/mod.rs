@@ -1,0 +1,28 @@
+//! Text to vectors.
+
+use crate::error::Result;
+
+/// Which side of a search a text stands on; some models want a different prefix for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// What is asked.
+    Query,
+    /// What is stored.
+    Memory,
+}
+
+/// Turns texts into vectors. A frozen model: equal texts give equal vectors, whatever else is in the batch.
+pub trait Encoder: Send + Sync {
+    /// Name that identifies the vector space, for example `all-MiniLM-L6-v2`; stamped on each namespace.
+    fn model(&self) -> &str;
+
+    /// Dimension `d` of the vectors.
+    fn dimension(&self) -> usize;
+
+    /// One vector `[d]` a text, in the order of `texts`. Texts longer than the model's window are cut into
+    /// chunks whose vectors are pooled; nothing is refused for its length.
+    ///
+    /// # Errors
+    /// [`Error::Encoder`](crate::Error::Encoder) or [`Error::Remote`](crate::Error::Remote); then no vector is returned.
+    fn encode(&self, texts: &[&str], side: Side) -> Result<Vec<Vec<f32>>>;
+}
