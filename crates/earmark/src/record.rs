@@ -106,3 +106,151 @@ impl Scope {
         *self == Scope::default()
     }
 }
+
+/// Whether the engine spends critic calls to explore the candidates of one question.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Explore {
+    /// Answer from what was learned; no critic call.
+    #[default]
+    Off,
+    /// Let the critic judge slates until the budget is spent.
+    On,
+    /// As `on`, but stop, or do not start, when little is left to find.
+    Auto,
+}
+
+/// What became of an earlier recall, told along with the next one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Previous {
+    /// The earlier recall.
+    pub recall_id: String,
+    /// Ids of its memories that were used.
+    pub used: Vec<String>,
+    /// The answer that was given, with its `[n]` citations.
+    pub answer: Option<String>,
+}
+
+/// A question to the memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecallRequest {
+    /// The question, not blank.
+    pub query: String,
+    /// How many memories at most, 1 to 100; 5 if not given.
+    pub top_k: Option<usize>,
+    /// Stop adding memories once their text has about this many tokens (four bytes each).
+    pub max_tokens: Option<usize>,
+    /// Which memories may answer.
+    pub scope: Scope,
+    /// Whether to spend critic calls.
+    pub explore: Explore,
+    /// Most critic calls for this question; the recipe's own number if not given.
+    pub max_critic_calls: Option<usize>,
+    /// Closes an earlier recall on the way.
+    pub previous: Option<Previous>,
+    /// The vector of the query `[d]`, if the caller has it already.
+    pub query_vector: Option<Vec<f32>>,
+}
+
+impl RecallRequest {
+    /// A question with nothing but its text.
+    pub fn new(query: impl Into<String>) -> Self {
+        RecallRequest { query: query.into(), ..Default::default() }
+    }
+}
+
+/// The terms that a score is made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// Cosine of query and memory, before learning.
+    pub dense: f32,
+    /// BM25 of the words that both share; 0 if none.
+    pub lexical: f32,
+    /// Score of the static ranking.
+    pub base: f32,
+    /// Score after learning.
+    pub learned: f32,
+}
+
+/// One recalled memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recalled {
+    /// Place in the answer, from 1; the `[n]` of the context.
+    pub rank: usize,
+    /// Score that the answer is sorted by; higher is better; comparable within one answer.
+    pub score: f32,
+    /// What the score is made of.
+    pub scores: Scores,
+    /// Place in the static ranking, from 1.
+    pub base_rank: usize,
+    /// Whether exploration, not relevance alone, put it here.
+    pub explored: bool,
+    /// The memory.
+    #[serde(flatten)]
+    pub memory: Memory,
+}
+
+/// The answer to a [`RecallRequest`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recall {
+    /// Names this recall in `feedback`, `refine` and `explain`.
+    pub recall_id: String,
+    /// Where it was asked.
+    pub namespace: String,
+    /// Version of the learned state that ranked it; 0 is the static ranking.
+    pub learning_version: i64,
+    /// Best first.
+    pub results: Vec<Recalled>,
+    /// The results as numbered text for a prompt: `[1] ...` a line.
+    pub context: String,
+    /// Whether nothing fitting was found.
+    pub abstained: bool,
+    /// Calls of the critic that were spent.
+    pub critic_calls: usize,
+    /// Wall time.
+    pub took_ms: f64,
+}
+
+/// What silence about a shown memory means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Uncited {
+    /// It was not useful.
+    Negative,
+    /// Nothing.
+    Ignore,
+}
+
+/// What was useful in the slate of one recall.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Feedback {
+    /// Ids of shown memories that helped.
+    pub useful: Vec<String>,
+    /// Ids of shown memories that did not.
+    pub not_useful: Vec<String>,
+    /// An answer with `[n]` citations to read the labels from.
+    pub answer: Option<String>,
+    /// How to read silence; by default negative for a completely cited `answer`, else ignored.
+    pub uncited: Option<Uncited>,
+}
+
+/// What a feedback call did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FeedbackReport {
+    /// The recall.
+    pub recall_id: String,
+    /// Ids labelled useful.
+    pub useful: Vec<String>,
+    /// Ids labelled not useful.
+    pub not_useful: Vec<String>,
+    /// Numbers cited in the answer that no place of the slate has.
+    pub unknown_citations: Vec<usize>,
+    /// Whether the recall is closed now and learned from; `false` if no label could be read.
+    pub closed: bool,
+    /// Whether the same feedback had been given before; then nothing changed.
+    pub repeated: bool,
+    /// Version of the learned state after this call.
+    pub learning_version: i64,
+}

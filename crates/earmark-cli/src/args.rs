@@ -1,0 +1,290 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// A long-term memory for LLM agents whose recall learns from feedback.
+///
+/// Settings are read from flags, then EARMARK_* variables, then the config file. Exit codes: 0 done, 2 bad input,
+/// 3 not found, 4 conflict, 5 encoder or endpoint, 6 storage.
+#[derive(Debug, Parser)]
+#[command(name = "earmark", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Folder of the data [default: the platform's data folder]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Which memory: namespaces share nothing [default: default]
+    #[arg(long, short, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub(crate) namespace: Option<String>,
+    /// Encoder: a model name, a folder, or an endpoint set in the config file [default: all-MiniLM-L6-v2]
+    #[arg(long, global = true, value_name = "MODEL", help_heading = "Global options")]
+    pub(crate) encoder: Option<String>,
+    /// Recipe that ranks and learns: default or paper
+    #[arg(long, global = true, value_name = "RECIPE", help_heading = "Global options")]
+    pub(crate) recipe: Option<String>,
+    /// Config file [default: earmark/config.toml in the platform's config folder]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+    /// Print no progress
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub(crate) quiet: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Store texts, messages or JSON lines
+    #[command(visible_alias = "add")]
+    Remember(Remember),
+    /// Ask the memory a question
+    #[command(visible_alias = "search")]
+    Recall(Recall),
+    /// Say what was useful in the answer to a recall
+    Feedback(Feedback),
+    /// Label a recall's slate and see the next one
+    Refine(Refine),
+    /// Delete memories, everywhere
+    #[command(visible_alias = "delete")]
+    Forget(Forget),
+    /// Show why a recall answered as it did
+    Explain {
+        /// The recall's id
+        recall_id: String,
+    },
+    /// Inspect and steer what was learned
+    #[command(subcommand)]
+    Learning(Learning),
+    /// Read memories from a file of another program or benchmark
+    Import(Import),
+    /// Write every memory as JSON lines
+    Export {
+        /// File to write; standard output if not given
+        file: Option<PathBuf>,
+    },
+    /// Move the namespace to another encoder, keeping what was learned
+    Reembed,
+    /// List the namespaces, or remove one
+    #[command(subcommand_required = false)]
+    Namespaces {
+        /// Remove this namespace and everything in it
+        #[arg(long, value_name = "NAME")]
+        remove: Option<String>,
+    },
+    /// Check the data folder, the encoder and the settings
+    Doctor {
+        /// Rebuild the indexes from the stored texts and vectors
+        #[arg(long)]
+        repair: bool,
+    },
+    /// Load a sample conversation, ask it questions, and watch it learn
+    Demo {
+        /// Questions to show in full
+        #[arg(long, default_value_t = 12)]
+        questions: usize,
+    },
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Where and when, for `remember`.
+#[derive(Debug, Args)]
+pub(crate) struct Remember {
+    /// Texts to store, one memory each; `-` reads one text from standard input
+    pub(crate) content: Vec<String>,
+    /// Read JSON lines with at least `content` from a file (`-`: standard input)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["content", "messages"])]
+    pub(crate) jsonl: Option<PathBuf>,
+    /// Read chat messages [{role, name?, content, timestamp?}] from a JSON file (`-`: standard input)
+    #[arg(long, value_name = "FILE", conflicts_with = "content")]
+    pub(crate) messages: Option<PathBuf>,
+    /// Speaker or role
+    #[arg(long)]
+    pub(crate) author: Option<String>,
+    /// episodic, semantic, or your own word
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// A label; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// A JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) metadata: Option<String>,
+    /// When it happened: RFC 3339, a date, or seconds since 1970
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    #[command(flatten)]
+    pub(crate) owner: Owner,
+}
+
+/// Whose memories.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Owner {
+    /// The user
+    #[arg(long = "user", value_name = "ID")]
+    pub(crate) user_id: Option<String>,
+    /// The agent
+    #[arg(long = "agent", value_name = "ID")]
+    pub(crate) agent_id: Option<String>,
+    /// The conversation
+    #[arg(long = "session", visible_alias = "run", value_name = "ID")]
+    pub(crate) session_id: Option<String>,
+}
+
+/// Which memories.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Within {
+    #[command(flatten)]
+    pub(crate) owner: Owner,
+    /// A filter, for example '{"topic": "billing", "priority": {"gte": 2}}'
+    #[arg(long, value_name = "JSON")]
+    pub(crate) filter: Option<String>,
+    /// Only what happened at or after this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) after: Option<String>,
+    /// Only what happened before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) before: Option<String>,
+}
+
+/// Arguments of `recall`.
+#[derive(Debug, Args)]
+pub(crate) struct Recall {
+    /// The question
+    pub(crate) query: String,
+    /// How many memories at most
+    #[arg(long, short = 'k', visible_alias = "limit", value_name = "N")]
+    pub(crate) top_k: Option<usize>,
+    /// Stop at about this many tokens of text
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<usize>,
+    #[command(flatten)]
+    pub(crate) within: Within,
+    /// Close an earlier recall: its id
+    #[arg(long, value_name = "RECALL_ID", requires = "closing")]
+    pub(crate) previous: Option<String>,
+    /// Memories of the earlier recall that were used; comma-separated
+    #[arg(long, value_delimiter = ',', value_name = "ID", group = "closing", requires = "previous")]
+    pub(crate) used: Vec<String>,
+    /// The answer given after the earlier recall, with its [n] citations
+    #[arg(long, value_name = "TEXT", group = "closing", requires = "previous")]
+    pub(crate) previous_answer: Option<String>,
+    /// Print only the numbered context for a prompt
+    #[arg(long)]
+    pub(crate) context: bool,
+}
+
+/// What silence means.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Silence {
+    /// What was not named was not useful
+    Negative,
+    /// What was not named stays unjudged
+    Ignore,
+}
+
+/// Labels for the slate of a recall.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Labels {
+    /// Ids (or places 1, 2, ...) of memories that helped; comma-separated
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    pub(crate) useful: Vec<String>,
+    /// Ids (or places) of memories that did not
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    pub(crate) not_useful: Vec<String>,
+}
+
+/// Arguments of `feedback`.
+#[derive(Debug, Args)]
+pub(crate) struct Feedback {
+    /// The recall's id
+    pub(crate) recall_id: String,
+    #[command(flatten)]
+    pub(crate) labels: Labels,
+    /// An answer with [n] citations to read the labels from; `-` reads standard input
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) answer: Option<String>,
+    /// What silence about a shown memory means
+    #[arg(long, value_enum)]
+    pub(crate) uncited: Option<Silence>,
+}
+
+/// Arguments of `refine`.
+#[derive(Debug, Args)]
+pub(crate) struct Refine {
+    /// The recall's id
+    pub(crate) recall_id: String,
+    #[command(flatten)]
+    pub(crate) labels: Labels,
+}
+
+/// Arguments of `forget`.
+#[derive(Debug, Args)]
+pub(crate) struct Forget {
+    /// Ids of memories
+    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) within: Within,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Verbs of `learning`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Learning {
+    /// What was learned, from what, and whether it helps
+    Status,
+    /// Keep collecting feedback, but change no ranking
+    Freeze,
+    /// Learn again
+    Unfreeze,
+    /// Go back to an earlier version
+    Rollback {
+        /// The version, as `status` lists it
+        version: i64,
+    },
+    /// Forget what was learned, keep memories and experiences
+    Reset,
+    /// Learn from every experience again, from the start
+    Train,
+}
+
+/// File formats.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Format {
+    /// One object with `content` a line
+    Jsonl,
+    /// The official LoCoMo file
+    Locomo,
+    /// The official LongMemEval layout
+    Longmemeval,
+    /// An export of mem0
+    Mem0,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// What the file is
+    #[arg(value_enum)]
+    pub(crate) format: Format,
+    /// The file; `-` reads standard input
+    pub(crate) file: PathBuf,
+}

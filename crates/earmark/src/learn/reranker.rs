@@ -1,0 +1,179 @@
+//! A Bayesian logistic regression over a few features: the learner of the `default` recipe.
+
+/// Prior knowledge of the weights: a Gaussian with this mean and a diagonal precision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prior<'a> {
+    /// Weights `[F]` of the static ranking.
+    pub mean: &'a [f64],
+    /// Inverse variances `[F]`, all positive; large means "do not move".
+    pub precision: &'a [f64],
+}
+
+/// One labelled candidate of a closed recall.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Example<'a> {
+    /// Its features `[F]`.
+    pub features: &'a [f64],
+    /// Whether it was useful.
+    pub useful: bool,
+    /// How much it counts, for example 1.
+    pub weight: f64,
+}
+
+/// Probability that a candidate with these features is useful: `1 / (1 + exp(-w.x))`.
+pub fn probability(weights: &[f64], features: &[f64]) -> f64 {
+    sigmoid(logit(weights, features))
+}
+
+/// Log-odds `w.x` that a candidate with these features is useful.
+pub fn logit(weights: &[f64], features: &[f64]) -> f64 {
+    weights.iter().zip(features).map(|(w, x)| w * x).sum()
+}
+
+/// Weights `[F]` that maximise the posterior: prior times the likelihood of the labels.
+///
+/// Newton's method with step halving (undamped Newton diverges on separable labels); deterministic, and without
+/// examples exactly the prior's mean.
+pub fn fit(prior: &Prior, examples: &[Example]) -> Vec<f64> {
+    const STEPS: usize = 25;
+    const GOOD_ENOUGH: f64 = 1e-8;
+    let mut weights = prior.mean.to_vec();
+    let mut loss = negative_log_posterior(prior, examples, &weights);
+    for _ in 0..STEPS {
+        let step = newton_step(prior, examples, &weights);
+        let Some((next, next_loss)) = halve_until_better(prior, examples, &weights, &step, loss) else { break };
+        let gain = loss - next_loss;
+        (weights, loss) = (next, next_loss);
+        if gain < GOOD_ENOUGH * (1.0 + loss.abs()) {
+            break;
+        }
+    }
+    weights
+}
+
+/// `sum weight * ln(1 + exp(-y w.x)) + 1/2 sum precision (w - mean)^2`.
+fn negative_log_posterior(prior: &Prior, examples: &[Example], weights: &[f64]) -> f64 {
+    let misfit: f64 = examples.iter().map(|e| e.weight * softplus(-sign(e.useful) * logit(weights, e.features))).sum();
+    let terms = weights.iter().zip(prior.mean).zip(prior.precision);
+    misfit + 0.5 * terms.map(|((w, mean), precision)| precision * (w - mean).powi(2)).sum::<f64>()
+}
+
+fn newton_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> Vec<f64> {
+    let n = weights.len();
+    let mut hessian = vec![0.0; n * n];
+    let mut gradient: Vec<f64> = (0..n).map(|i| prior.precision[i] * (weights[i] - prior.mean[i])).collect();
+    for i in 0..n {
+        hessian[i * n + i] = prior.precision[i];
+    }
+    for example in examples {
+        let p = probability(weights, example.features);
+        let slope = example.weight * (p - f64::from(example.useful));
+        let curvature = example.weight * p * (1.0 - p);
+        for i in 0..n {
+            gradient[i] += slope * example.features[i];
+            let scaled = curvature * example.features[i];
+            for j in 0..=i {
+                hessian[i * n + j] += scaled * example.features[j];
+            }
+        }
+    }
+    solve_symmetric(&mut hessian, gradient)
+}
+
+fn halve_until_better(
+    prior: &Prior,
+    examples: &[Example],
+    weights: &[f64],
+    step: &[f64],
+    loss: f64,
+) -> Option<(Vec<f64>, f64)> {
+    const HALVINGS: i32 = 12;
+    (0..HALVINGS).find_map(|halvings| {
+        let scale = 0.5f64.powi(halvings);
+        let next: Vec<f64> = weights.iter().zip(step).map(|(w, s)| w - scale * s).collect();
+        let next_loss = negative_log_posterior(prior, examples, &next);
+        (next_loss < loss).then_some((next, next_loss))
+    })
+}
+
+/// Solves `A x = b` for a positive definite `A [n x n]` given by its lower triangle (Cholesky, in place).
+fn solve_symmetric(a: &mut [f64], mut b: Vec<f64>) -> Vec<f64> {
+    let n = b.len();
+    for i in 0..n {
+        for j in 0..=i {
+            let dot: f64 = (0..j).map(|k| a[i * n + k] * a[j * n + k]).sum();
+            let rest = a[i * n + j] - dot;
+            a[i * n + j] = if i == j { rest.max(f64::MIN_POSITIVE).sqrt() } else { rest / a[j * n + j] };
+        }
+    }
+    for i in 0..n {
+        let dot: f64 = (0..i).map(|k| a[i * n + k] * b[k]).sum();
+        b[i] = (b[i] - dot) / a[i * n + i];
+    }
+    for i in (0..n).rev() {
+        let dot: f64 = (i + 1..n).map(|k| a[k * n + i] * b[k]).sum();
+        b[i] = (b[i] - dot) / a[i * n + i];
+    }
+    b
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// `ln(1 + exp(x))` without overflow.
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+fn sign(useful: bool) -> f64 {
+    if useful { 1.0 } else { -1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_examples_the_prior_stands() {
+        let prior = Prior { mean: &[1.0, 4.0], precision: &[1.0, 1.0] };
+        assert_eq!(fit(&prior, &[]), [1.0, 4.0]);
+    }
+
+    #[test]
+    fn one_example_by_hand() {
+        // w = sigmoid(-w) for one useful example with x = 1, mean 0, precision 1: w = 0.40105813...
+        let prior = Prior { mean: &[0.0], precision: &[1.0] };
+        let w = fit(&prior, &[Example { features: &[1.0], useful: true, weight: 1.0 }])[0];
+        assert!((w - 0.401_058_13).abs() < 1e-6, "{w}");
+        assert!((w - (1.0 - sigmoid(w))).abs() < 1e-7);
+    }
+
+    #[test]
+    fn gradient_vanishes_at_the_fit() {
+        let rows: Vec<[f64; 3]> = (0..40).map(|i| [1.0, (i as f64 * 0.7).sin(), (i as f64 * 1.3).cos() * 3.0]).collect();
+        let examples: Vec<Example> =
+            rows.iter().enumerate().map(|(i, r)| Example { features: r, useful: i % 3 == 0, weight: 1.0 }).collect();
+        let prior = Prior { mean: &[0.0, 1.0, -1.0], precision: &[0.5, 2.0, 1.0] };
+        let w = fit(&prior, &examples);
+        for i in 0..3 {
+            let mut up = w.clone();
+            let mut down = w.clone();
+            up[i] += 1e-5;
+            down[i] -= 1e-5;
+            let slope = (negative_log_posterior(&prior, &examples, &up)
+                - negative_log_posterior(&prior, &examples, &down))
+                / 2e-5;
+            assert!(slope.abs() < 1e-3, "d/dw{i} = {slope}");
+        }
+    }
+
+    #[test]
+    fn separable_labels_do_not_diverge() {
+        let prior = Prior { mean: &[0.0], precision: &[1e-3] };
+        let row = [30.0];
+        let examples = vec![Example { features: &row, useful: true, weight: 1.0 }; 500];
+        let w = fit(&prior, &examples)[0];
+        assert!(w.is_finite() && w > 0.0 && w < 100.0, "{w}");
+    }
+}

@@ -1,0 +1,230 @@
+//! The façade: [`Earmark`] is a data folder, [`Namespace`] one isolated memory in it with every verb.
+
+mod explain;
+mod feedback;
+mod forget;
+mod learning;
+mod recall;
+mod reembed;
+mod remember;
+mod transfer;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use jiff::{SignedDuration, Timestamp};
+
+pub use explain::{Explanation, ExplainedCandidate, ExplainedRound, Neighbour};
+pub use forget::Forget;
+pub use learning::{LearningStatus, LearningVersion};
+pub use remember::{MAX_CONTENT_BYTES, messages};
+pub use transfer::{ExportedMemory, Imported};
+
+use crate::{
+    encode::{Encoder, Side},
+    error::{Error, Result},
+    params::Params,
+    store::{DataFolder, EncoderStamp, Store},
+    vector::normalize,
+};
+use learning::Learned;
+
+/// How a data folder is used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The recipe that ranks and learns.
+    pub params: Params,
+    /// Learn within `feedback`; `false` leaves it to calls of [`Namespace::learn`].
+    pub learn_at_once: bool,
+    /// Open recalls kept for late feedback; the oldest expire first.
+    pub max_open_recalls: usize,
+    /// Age at which an open recall expires.
+    pub max_open_age: SignedDuration,
+    /// Seed of everything random; the same log and seed give the same learned state.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            params: Params::default(),
+            learn_at_once: true,
+            max_open_recalls: 10_000,
+            max_open_age: SignedDuration::from_hours(24 * 30),
+            seed: 0,
+        }
+    }
+}
+
+type EncoderLoader = dyn Fn() -> Result<Arc<dyn Encoder>> + Send + Sync;
+
+/// A data folder with its namespaces, and the encoder that reads for them. Cheap to open: the encoder is loaded by
+/// the first call that needs it.
+pub struct Earmark {
+    folder: DataFolder,
+    shared: Arc<Shared>,
+    open: Mutex<HashMap<String, Arc<Namespace>>>,
+}
+
+/// What every namespace of a folder uses.
+struct Shared {
+    settings: Settings,
+    loader: Box<EncoderLoader>,
+    encoder: OnceLock<Arc<dyn Encoder>>,
+}
+
+/// One isolated memory: its own texts, index, experiences and learned state. Shared by threads freely.
+pub struct Namespace {
+    name: String,
+    store: Store,
+    shared: Arc<Shared>,
+    learned: Mutex<Arc<Learned>>,
+}
+
+impl Earmark {
+    /// Opens (and creates) the data folder; `encoder` is called once, by the first call that needs vectors.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the folder cannot be written, [`Error::InvalidInput`] for unusable settings.
+    pub fn open(
+        path: impl AsRef<Path>,
+        settings: Settings,
+        encoder: impl Fn() -> Result<Arc<dyn Encoder>> + Send + Sync + 'static,
+    ) -> Result<Earmark> {
+        settings.params.check()?;
+        let shared = Shared { settings, loader: Box::new(encoder), encoder: OnceLock::new() };
+        Ok(Earmark { folder: DataFolder::open(path.as_ref())?, shared: Arc::new(shared), open: Mutex::default() })
+    }
+
+    /// Where the data lies.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// The namespace `name`, created if there is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for a name that is empty or over 128 bytes; storage errors.
+    pub fn namespace(&self, name: &str) -> Result<Arc<Namespace>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(namespace) = open.get(name) {
+            return Ok(namespace.clone());
+        }
+        let store = self.folder.open_namespace(name, true)?;
+        let namespace = Arc::new(Namespace::new(name, store, self.shared.clone())?);
+        open.insert(name.to_owned(), namespace.clone());
+        Ok(namespace)
+    }
+
+    /// Names of all namespaces, sorted.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn namespaces(&self) -> Result<Vec<String>> {
+        self.folder.namespaces()
+    }
+
+    /// Removes a namespace with everything in it; `false` if there was none.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn remove_namespace(&self, name: &str) -> Result<bool> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.folder.remove_namespace(name)
+    }
+
+    /// The encoder, loaded now if it was not.
+    ///
+    /// # Errors
+    /// What the loader says.
+    pub fn encoder(&self) -> Result<Arc<dyn Encoder>> {
+        self.shared.encoder()
+    }
+}
+
+impl Shared {
+    fn encoder(&self) -> Result<Arc<dyn Encoder>> {
+        if let Some(encoder) = self.encoder.get() {
+            return Ok(encoder.clone());
+        }
+        let loaded = (self.loader)()?;
+        Ok(self.encoder.get_or_init(|| loaded).clone())
+    }
+}
+
+impl Namespace {
+    fn new(name: &str, store: Store, shared: Arc<Shared>) -> Result<Namespace> {
+        let learned = Mutex::new(Arc::new(Learned::load(&store, &shared.settings)?));
+        Ok(Namespace { name: name.to_owned(), store, shared, learned })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The storage under it, for inspection and repair.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Unit vectors of `texts`, after making sure that the namespace belongs to this encoder.
+    fn encode(&self, texts: &[String], side: Side) -> Result<Vec<Vec<f32>>> {
+        let encoder = self.shared.encoder()?;
+        self.claim(encoder.as_ref())?;
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut vectors = encoder.encode(&texts, side)?;
+        for vector in &mut vectors {
+            self.check_dimension(encoder.dimension(), vector.len())?;
+            normalize(vector);
+        }
+        Ok(vectors)
+    }
+
+    /// Stamps the namespace with the encoder, or refuses an encoder other than the stamped one.
+    fn claim(&self, encoder: &dyn Encoder) -> Result<()> {
+        let ours = EncoderStamp { model: encoder.model().to_owned(), dimension: encoder.dimension() };
+        let stamped = match self.store.encoder()? {
+            Some(stamp) => stamp,
+            None => {
+                self.store.stamp_encoder(&ours)?;
+                self.store.encoder()?.unwrap_or_else(|| ours.clone())
+            }
+        };
+        if stamped == ours {
+            return Ok(());
+        }
+        Err(Error::EncoderMismatch {
+            namespace: self.name.clone(),
+            expected: stamped.to_string(),
+            received: ours.to_string(),
+        })
+    }
+
+    fn check_dimension(&self, expected: usize, received: usize) -> Result<()> {
+        if expected == received {
+            return Ok(());
+        }
+        Err(Error::EncoderMismatch {
+            namespace: self.name.clone(),
+            expected: format!("{expected} dimensions"),
+            received: format!("{received} dimensions"),
+        })
+    }
+}
+
+/// `prefix` and a UUID v7: unique, and sorted by time.
+fn new_id(prefix: &str) -> String {
+    format!("{prefix}_{}", uuid::Uuid::now_v7().simple())
+}
+
+fn now() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,140 @@
+//! The Explorer of the `default` recipe: log-odds per candidate, moved by what the critic says.
+
+use ndarray::ArrayView2;
+
+/// How far a critic can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CriticRates {
+    /// Share of useful memories that it calls useful, in (0, 1).
+    pub recall: f32,
+    /// Share of useless memories that it calls useful, in (0, 1).
+    pub false_positive: f32,
+}
+
+impl CriticRates {
+    /// What a label adds to the log-odds: `ln(R / f)` for useful, `ln((1 - R) / (1 - f))` for not useful.
+    pub fn evidence(&self, useful: bool) -> f32 {
+        if useful {
+            (self.recall / self.false_positive).ln()
+        } else {
+            ((1.0 - self.recall) / (1.0 - self.false_positive)).ln()
+        }
+    }
+}
+
+/// How a label spreads to similar candidates that were not judged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Propagation {
+    /// Log-odds added per unit of similarity above the threshold to a useful memory; at least 0.
+    pub useful: f32,
+    /// The same, taken away, for similarity to a useless one; at least 0.
+    pub not_useful: f32,
+    /// Cosine below which nothing spreads.
+    pub threshold: f32,
+}
+
+/// Beliefs about the candidates of one question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beliefs {
+    log_odds: Vec<f32>,
+    judged: Vec<bool>,
+}
+
+impl Beliefs {
+    /// Starts from the log-odds `[K]` that the learned ranking gives.
+    pub fn new(log_odds: Vec<f32>) -> Beliefs {
+        let judged = vec![false; log_odds.len()];
+        Beliefs { log_odds, judged }
+    }
+
+    /// Takes in labels (candidate, useful) of one round. `memories [K x d]` has unit rows.
+    ///
+    /// # Panics
+    /// If a candidate is out of range.
+    pub fn observe(
+        &mut self,
+        labels: &[(usize, bool)],
+        rates: CriticRates,
+        propagation: Propagation,
+        memories: ArrayView2<f32>,
+    ) {
+        for &(candidate, useful) in labels {
+            self.log_odds[candidate] += rates.evidence(useful);
+            self.judged[candidate] = true;
+        }
+        for &(candidate, useful) in labels {
+            let strength = if useful { propagation.useful } else { -propagation.not_useful };
+            if strength == 0.0 {
+                continue;
+            }
+            let similarity = memories.dot(&memories.row(candidate));
+            for (i, log_odds) in self.log_odds.iter_mut().enumerate().filter(|(i, _)| !self.judged[*i]) {
+                *log_odds += strength * (similarity[i] - propagation.threshold).max(0.0);
+            }
+        }
+    }
+
+    /// Log-odds `[K]` that each candidate is useful.
+    pub fn log_odds(&self) -> &[f32] {
+        &self.log_odds
+    }
+
+    /// The `size` candidates to ask about next: the likeliest that are not settled, best first.
+    /// Settled is who was judged and stands clearly on one side (`|log-odds| >= settled`).
+    pub fn next_slate(&self, size: usize, settled: f32) -> Vec<usize> {
+        let open = |i: &usize| !self.judged[*i] || self.log_odds[*i].abs() < settled;
+        self.best(size, (0..self.log_odds.len()).filter(open))
+    }
+
+    /// The `size` likeliest candidates, best first; ties by the earlier one. What is served.
+    pub fn best_slate(&self, size: usize) -> Vec<usize> {
+        self.best(size, 0..self.log_odds.len())
+    }
+
+    /// How many useful memories are expected in `slate` that nobody has judged yet.
+    pub fn expected_finds(&self, slate: &[usize]) -> f32 {
+        let unjudged = slate.iter().filter(|&&i| !self.judged[i]);
+        unjudged.map(|&i| 1.0 / (1.0 + (-self.log_odds[i]).exp())).sum()
+    }
+
+    fn best(&self, size: usize, among: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut order: Vec<usize> = among.collect();
+        order.sort_by(|&a, &b| self.log_odds[b].total_cmp(&self.log_odds[a]).then(a.cmp(&b)));
+        order.truncate(size);
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    const RATES: CriticRates = CriticRates { recall: 0.86, false_positive: 0.03 };
+    const SPREAD: Propagation = Propagation { useful: 2.0, not_useful: 1.0, threshold: 0.35 };
+
+    #[test]
+    fn evidence_by_hand() {
+        assert!((RATES.evidence(true) - 3.3557).abs() < 1e-3); // ln(0.86 / 0.03)
+        assert!((RATES.evidence(false) + 1.9356).abs() < 1e-3); // ln(0.14 / 0.97)
+    }
+
+    #[test]
+    fn labels_move_the_judged_and_their_neighbours() {
+        let memories = array![[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]];
+        let mut beliefs = Beliefs::new(vec![0.0, -1.0, -0.5]);
+        beliefs.observe(&[(0, true)], RATES, SPREAD, memories.view());
+        let expected = [3.3557, -1.0 + 2.0 * 0.45, -0.5];
+        assert!(beliefs.log_odds().iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{beliefs:?}");
+        assert_eq!(beliefs.next_slate(2, 2.5), [1, 2]);
+        assert_eq!(beliefs.best_slate(2), [0, 1]);
+    }
+
+    #[test]
+    fn a_settled_slate_promises_nothing() {
+        let mut beliefs = Beliefs::new(vec![0.0, 0.0]);
+        assert_eq!(beliefs.expected_finds(&[0, 1]), 1.0);
+        beliefs.observe(&[(0, false), (1, false)], RATES, SPREAD, array![[1.0, 0.0], [0.0, 1.0]].view());
+        assert_eq!(beliefs.expected_finds(&beliefs.next_slate(2, 2.5)), 0.0);
+    }
+}
