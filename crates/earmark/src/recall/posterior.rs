@@ -1,6 +1,10 @@
 //! The Explorer of the `default` recipe: log-odds per candidate, moved by what the critic says.
 
-use ndarray::ArrayView2;
+use std::sync::Arc;
+
+use super::{Candidate, Label, Pick, Pool, Round, Slate, Terms, cosine_rows};
+use crate::params::Params;
+use ndarray::{Array2, ArrayView2};
 
 /// How far a critic can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,6 +106,86 @@ impl Beliefs {
         order.sort_by(|&a, &b| self.log_odds[b].total_cmp(&self.log_odds[a]).then(a.cmp(&b)));
         order.truncate(size);
         order
+    }
+}
+
+/// The exploration of one question by posterior odds: ask for a slate, hand in labels, repeat, finish. The
+/// counterpart of [`Episode`](super::Episode) with the same verbs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PosteriorEpisode {
+    params: Params,
+    pool: Arc<Pool>,
+    unit_memories: Array2<f32>,
+    beliefs: Beliefs,
+    rounds: Vec<Round>,
+}
+
+impl PosteriorEpisode {
+    /// Starts from the log-odds `[K]` of the learned ranking.
+    pub fn new(pool: Arc<Pool>, log_odds: Vec<f32>, params: &Params) -> Self {
+        let mut unit_memories = pool.memories().clone();
+        cosine_rows(&mut unit_memories);
+        PosteriorEpisode { params: *params, pool, unit_memories, beliefs: Beliefs::new(log_odds), rounds: Vec::new() }
+    }
+
+    /// The slate to show next: the likeliest candidates that are not settled.
+    pub fn next_slate(&self, size: usize) -> Slate {
+        self.slate(self.beliefs.next_slate(size, self.params.settled_log_odds))
+    }
+
+    /// Takes in the labels of a slate, one for each place; `None` where nobody judged.
+    pub fn observe(&mut self, slate: &Slate, labels: &[Option<Label>]) {
+        let round = Round { slate: slate.candidates(), labels: labels.to_vec(), noise: Vec::new() };
+        let judged: Vec<(usize, bool)> = round.judged().map(|(c, label)| (c.0, label == Label::Useful)).collect();
+        let (rates, spread) = (self.rates(), self.propagation());
+        self.beliefs.observe(&judged, rates, spread, self.unit_memories.view());
+        self.rounds.push(round);
+    }
+
+    /// The likeliest `size` candidates, best first: what is served.
+    pub fn finish(&self, size: usize) -> Slate {
+        self.slate(self.beliefs.best_slate(size))
+    }
+
+    /// Whether the next slate is expected to bring too little to be worth a call.
+    pub fn is_settled(&self, size: usize) -> bool {
+        let next = self.beliefs.next_slate(size, self.params.settled_log_odds);
+        self.beliefs.expected_finds(&next) < self.params.stop_below
+    }
+
+    /// The rounds so far, oldest first.
+    pub fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+
+    /// Log-odds `[K]` as they are now.
+    pub fn log_odds(&self) -> &[f32] {
+        self.beliefs.log_odds()
+    }
+
+    /// Query and candidates.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    fn slate(&self, places: Vec<usize>) -> Slate {
+        let pick = |i: usize| Pick {
+            candidate: Candidate(i),
+            terms: Terms { relevance: self.beliefs.log_odds[i], score: self.beliefs.log_odds[i], ..Terms::default() },
+        };
+        Slate { picks: places.into_iter().map(pick).collect(), noise: Vec::new() }
+    }
+
+    fn rates(&self) -> CriticRates {
+        CriticRates { recall: self.params.critic_recall, false_positive: self.params.critic_false_positive_rate }
+    }
+
+    fn propagation(&self) -> Propagation {
+        Propagation {
+            useful: self.params.spread_useful,
+            not_useful: self.params.spread_not_useful,
+            threshold: self.params.spread_threshold,
+        }
     }
 }
 

@@ -1,0 +1,128 @@
+//! One function a verb: read the arguments, call the library, print the answer.
+
+mod demo;
+mod doctor;
+mod explain;
+mod feedback;
+mod forget;
+mod import;
+mod learning;
+mod namespaces;
+mod recall;
+mod remember;
+
+use std::{
+    io::{Read, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+use clap::CommandFactory;
+use earmark::{Error, Filter, Result, Scope, parse_instant};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::{
+    args::{Cli, Command, Within},
+    open,
+    settings::{self, Settings},
+};
+
+/// Runs what was typed.
+pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+    if let Command::Completions { shell } = cli.command {
+        clap_complete::generate(shell, &mut Cli::command(), "earmark", &mut std::io::stdout());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let settings = settings::resolve(&cli.global)?;
+    match cli.command {
+        Command::Remember(args) => remember::run(&settings, args),
+        Command::Recall(args) => recall::run(&settings, args),
+        Command::Feedback(args) => feedback::run(&settings, args),
+        Command::Refine(args) => recall::refine(&settings, args),
+        Command::Forget(args) => forget::run(&settings, args),
+        Command::Explain { recall_id } => explain::run(&settings, &recall_id),
+        Command::Learning(verb) => learning::run(&settings, verb),
+        Command::Import(args) => return import::run(&settings, args),
+        Command::Export { file } => import::export(&settings, file.as_deref()),
+        Command::Reembed => namespaces::reembed(&settings),
+        Command::Namespaces { remove } => namespaces::run(&settings, remove.as_deref()),
+        Command::Doctor { repair } => return doctor::run(&settings, repair),
+        Command::Demo { questions } => demo::run(&settings, questions),
+        Command::Completions { .. } => Ok(()),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints `value` as JSON on one line.
+fn print_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value).map_err(|e| Error::invalid("output", e.to_string()))?;
+    print_text(&text)
+}
+
+/// Prints text and a line end; colours reach terminals only.
+fn print_text(text: &str) -> Result<()> {
+    writeln!(anstream::stdout().lock(), "{text}").map_err(|e| io_error(Path::new("output"), &e))
+}
+
+fn io_error(path: &Path, error: &std::io::Error) -> Error {
+    Error::Io { path: path.to_owned(), reason: error.to_string() }
+}
+
+/// The bytes of a file, or of standard input for `-`.
+fn read_input(path: &Path) -> Result<Vec<u8>> {
+    if path.as_os_str() != "-" {
+        return std::fs::read(path).map_err(|e| io_error(path, &e));
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).map_err(|e| io_error(path, &e))?;
+    Ok(bytes)
+}
+
+/// Standard input as text.
+fn read_text() -> Result<String> {
+    let bytes = read_input(Path::new("-"))?;
+    String::from_utf8(bytes).map_err(|_| Error::invalid("content", "on standard input is not UTF-8 text"))
+}
+
+fn scope(within: &Within) -> Result<Scope> {
+    let instant = |field: &str, text: &Option<String>| {
+        text.as_ref().map(|t| parse_instant(field, &t.clone().into())).transpose()
+    };
+    Ok(Scope {
+        user_id: within.owner.user_id.clone(),
+        agent_id: within.owner.agent_id.clone(),
+        session_id: within.owner.session_id.clone(),
+        after: instant("after", &within.after)?,
+        before: instant("before", &within.before)?,
+        filter: within.filter.as_deref().map(parse_filter).transpose()?,
+    })
+}
+
+fn parse_filter(text: &str) -> Result<Filter> {
+    let value = serde_json::from_str(text).map_err(|e| Error::invalid("filter", format!("is not JSON: {e}")))?;
+    Filter::parse(&value)
+}
+
+/// A bar on standard error; hidden when quiet, when printing JSON, or without a terminal.
+fn progress(settings: &Settings, what: &'static str) -> ProgressBar {
+    if settings.quiet || settings.json {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg:12} [{bar:30}] {pos}/{len} {per_sec} {eta} left");
+    let bar = ProgressBar::new(0).with_message(what);
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Tells a bar how far the work is.
+fn advance(bar: &ProgressBar) -> impl FnMut(usize, usize) + '_ {
+    |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    }
+}
+
+/// Opens the namespace for reading.
+fn existing(settings: &Settings) -> Result<std::sync::Arc<earmark::Namespace>> {
+    open::existing(settings)
+}

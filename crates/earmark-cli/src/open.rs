@@ -1,0 +1,56 @@
+//! From settings to an open memory.
+
+use std::sync::Arc;
+
+use earmark::{
+    Earmark, Error, Namespace, Params, Result,
+    encode::{Encoder, Local, Remote, RemoteOptions},
+};
+
+use crate::settings::{EncoderConfig, Settings};
+
+/// The encoder used when none is named.
+pub(crate) const DEFAULT_ENCODER: &str = "all-MiniLM-L6-v2";
+
+/// Opens the data folder; the encoder is loaded when first needed.
+pub(crate) fn earmark(settings: &Settings) -> Result<Earmark> {
+    let encoder = settings.encoder.clone();
+    let options = earmark::Settings { params: recipe(&settings.recipe)?, ..Default::default() };
+    Earmark::open(&settings.data_dir, options, move || load_encoder(&encoder))
+}
+
+/// Opens the namespace of the settings.
+pub(crate) fn namespace(settings: &Settings) -> Result<Arc<Namespace>> {
+    earmark(settings)?.namespace(&settings.namespace)
+}
+
+/// Opens the namespace of the settings if there is one; reading never creates.
+pub(crate) fn existing(settings: &Settings) -> Result<Arc<Namespace>> {
+    let earmark = earmark(settings)?;
+    if !earmark.namespaces()?.contains(&settings.namespace) && settings.namespace != "default" {
+        return Err(Error::not_found("namespace", &settings.namespace));
+    }
+    earmark.namespace(&settings.namespace)
+}
+
+pub(crate) fn recipe(name: &str) -> Result<Params> {
+    match name {
+        "default" => Ok(Params::default()),
+        "paper" => Ok(Params::paper()),
+        other => Err(Error::invalid("recipe", format!("is `{other}`, but must be `default` or `paper`"))),
+    }
+}
+
+/// Loads the encoder that the settings name.
+pub(crate) fn load_encoder(config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {
+    let model = config.model.as_deref();
+    match &config.url {
+        None => Ok(Arc::new(Local::open(model.unwrap_or(DEFAULT_ENCODER))?)),
+        Some(url) => {
+            let missing = || Error::invalid("encoder.model", "is not set; an endpoint needs the name of its model");
+            let model = model.ok_or_else(missing)?;
+            let key = config.key_env.as_deref().and_then(|name| std::env::var(name).ok());
+            Ok(Arc::new(Remote::open(url, model, RemoteOptions { key, ..Default::default() })?))
+        }
+    }
+}
