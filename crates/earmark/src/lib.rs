@@ -14,7 +14,7 @@ pub mod vector;
 pub use error::{Error, ErrorKind, Result};
 pub use filter::Filter;
 pub use params::{
-    FinalSlate, Initialisation, LogProbability, Optimizer, Params, Probability, ReplaySampling, ReplayUnobserved,
+    FinalSlate, Initialisation, LogProbability, Optimizer, Params, Probability, Recipe, ReplaySampling, ReplayUnobserved,
     Similarity, TrainingSlate,
 };
 pub use record::{Memory, Metadata, NewMemory, Remembered, Scope};

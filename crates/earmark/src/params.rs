@@ -103,12 +103,24 @@ pub enum LogProbability {
     Perturbed,
 }
 
+/// Which method ranks and learns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recipe {
+    /// What measures best: hybrid candidates, a Bayesian reranker over features, exploration by posterior odds.
+    Default,
+    /// The EAR paper as printed: dense candidates, the residual adapter, the UCB Explorer, replay.
+    Paper,
+}
+
 /// Everything that can be set about recall and learning. An ablation is a value of this struct.
 ///
 /// Where a default says "paper" the number is printed there; "reading" marks a choice the paper leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
+    /// Which method ranks and learns.
+    pub recipe: Recipe,
     /// `K`: candidates that the retriever hands over, Eq. (1). At least 1; 20 (paper, 5.1).
     pub candidates: usize,
     /// `s`: memories in a slate. At least 1; 5 (paper, 4.4).
@@ -167,11 +179,21 @@ pub struct Params {
     pub temperature: f32,
     /// Passes over the training queries. At least 1; 1 (paper; Fig. 4 gives the baseline 4).
     pub epochs: usize,
+    /// `default` recipe: log-odds beyond which a judged candidate is not shown again. Above 0; 2.5.
+    pub settled_log_odds: f32,
+    /// `default` recipe: exploring stops when the next slate promises fewer useful memories. At least 0; 0.12.
+    pub stop_below: f32,
+    /// `default` recipe: log-odds that a useful label adds to similar candidates, per unit of cosine. At least 0; 2.
+    pub spread_useful: f32,
+    /// `default` recipe: log-odds that a useless label takes from similar candidates. At least 0; 1.
+    pub spread_not_useful: f32,
+    /// `default` recipe: cosine below which a label does not spread. In [-1, 1]; 0.35.
+    pub spread_threshold: f32,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Params::paper()
+        Params { recipe: Recipe::Default, candidates: 50, final_slate: FinalSlate::PosteriorBest, ..Params::paper() }
     }
 }
 
@@ -179,6 +201,7 @@ impl Params {
     /// The method as printed.
     pub const fn paper() -> Self {
         Params {
+            recipe: Recipe::Paper,
             candidates: 20,
             slate_size: 5,
             rounds: 4,
@@ -208,6 +231,11 @@ impl Params {
             log_probability: LogProbability::Plain,
             temperature: 1.0,
             epochs: 1,
+            settled_log_odds: 2.5,
+            stop_below: 0.12,
+            spread_useful: 2.0,
+            spread_not_useful: 1.0,
+            spread_threshold: 0.35,
         }
     }
 
@@ -237,6 +265,11 @@ impl Params {
         finite("diversity_weight", self.diversity_weight)?;
         finite("exploration_weight", self.exploration_weight)?;
         not_negative("exploration_strength", self.exploration_strength)?;
+        positive("settled_log_odds", self.settled_log_odds)?;
+        not_negative("stop_below", self.stop_below)?;
+        not_negative("spread_useful", self.spread_useful)?;
+        not_negative("spread_not_useful", self.spread_not_useful)?;
+        finite("spread_threshold", self.spread_threshold)?;
         probability("critic_recall", self.critic_recall)?;
         probability("critic_false_positive_rate", self.critic_false_positive_rate)
     }

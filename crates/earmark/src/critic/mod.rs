@@ -1,7 +1,9 @@
 //! Who says which memories of a slate were useful.
 
+mod citations;
 mod simulated;
 
+pub use citations::{Citations, citations};
 pub use simulated::{Quality, Simulated, false_positive_rate};
 
 use crate::error::Result;

@@ -1,6 +1,9 @@
 //! Feedback memory: what earlier, similar questions found useful.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use crate::vector::dot;
 
@@ -10,7 +13,7 @@ const SHARPNESS: i32 = 6;
 /// The labels of past questions, nearest question first where it matters. Bounded: the oldest leave.
 #[derive(Debug, Clone, Default)]
 pub struct Past {
-    entries: VecDeque<PastQuestion>,
+    entries: VecDeque<Arc<PastQuestion>>,
     limit: usize,
 }
 
@@ -21,8 +24,19 @@ pub struct PastQuestion {
     pub sequence: i64,
     /// Unit vector `[d]` of the question, before any adapter.
     pub query: Vec<f32>,
-    /// Memory key and whether it was useful.
-    pub labels: Vec<(i64, bool)>,
+    /// What was said about its candidates.
+    pub labels: Vec<PastLabel>,
+}
+
+/// One label of a past question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastLabel {
+    /// Key of the memory.
+    pub key: i64,
+    /// Whether it was useful.
+    pub useful: bool,
+    /// Features `[F]` of the candidate, as they were when it was shown.
+    pub features: Vec<f64>,
 }
 
 impl Past {
@@ -36,7 +50,12 @@ impl Past {
         if self.entries.len() >= self.limit {
             self.entries.pop_front();
         }
-        self.entries.push_back(question);
+        self.entries.push_back(Arc::new(question));
+    }
+
+    /// The questions kept, oldest first.
+    pub fn questions(&self) -> impl Iterator<Item = &PastQuestion> {
+        self.entries.iter().map(Arc::as_ref)
     }
 
     /// Number of questions kept.
@@ -55,9 +74,9 @@ impl Past {
         let mut sums: HashMap<i64, f32> = keys.iter().map(|&key| (key, 0.0)).collect();
         for past in &self.entries {
             let weight = dot(query, &past.query).max(0.0).powi(SHARPNESS);
-            for (key, useful) in &past.labels {
-                if let Some(sum) = sums.get_mut(key) {
-                    *sum += if *useful { weight } else { -weight };
+            for label in &past.labels {
+                if let Some(sum) = sums.get_mut(&label.key) {
+                    *sum += if label.useful { weight } else { -weight };
                 }
             }
         }
@@ -66,7 +85,7 @@ impl Past {
 
     /// The `n` most similar past questions with their cosine, best first; ties: the later one first.
     pub fn nearest(&self, query: &[f32], n: usize) -> Vec<(&PastQuestion, f32)> {
-        let mut all: Vec<_> = self.entries.iter().map(|past| (past, dot(query, &past.query))).collect();
+        let mut all: Vec<_> = self.entries.iter().map(|past| (past.as_ref(), dot(query, &past.query))).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.sequence.cmp(&a.0.sequence)));
         all.truncate(n);
         all
@@ -77,11 +96,16 @@ impl Past {
 mod tests {
     use super::*;
 
+    fn question(sequence: i64, query: [f32; 2], labels: &[(i64, bool)]) -> PastQuestion {
+        let label = |&(key, useful): &(i64, bool)| PastLabel { key, useful, features: Vec::new() };
+        PastQuestion { sequence, query: query.to_vec(), labels: labels.iter().map(label).collect() }
+    }
+
     fn past() -> Past {
         let mut past = Past::new(2);
-        past.push(PastQuestion { sequence: 1, query: vec![0.0, 1.0], labels: vec![(9, true)] });
-        past.push(PastQuestion { sequence: 2, query: vec![1.0, 0.0], labels: vec![(7, true), (8, false)] });
-        past.push(PastQuestion { sequence: 3, query: vec![0.6, 0.8], labels: vec![(7, true)] });
+        past.push(question(1, [0.0, 1.0], &[(9, true)]));
+        past.push(question(2, [1.0, 0.0], &[(7, true), (8, false)]));
+        past.push(question(3, [0.6, 0.8], &[(7, true)]));
         past
     }
 

@@ -6,11 +6,17 @@
 mod adapter;
 mod episode;
 mod explore;
+mod features;
 mod pool;
+mod posterior;
 mod slate;
+mod turn;
 
 pub use adapter::{Adapted, Adapter, adapted_rows, cosine_rows, probabilities};
 pub use episode::{Closed, Episode, Round};
 pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
+pub use features::{Evidence, FEATURE_NAMES, FEATURES, STATIC_PRECISION, STATIC_WEIGHTS, features};
+pub use posterior::{Beliefs, CriticRates, PosteriorEpisode, Propagation};
+pub use turn::{Ranking, Turn};
 pub use pool::{Candidate, Label, Pool, mean_utility, top_k};
 pub use slate::{Pick, Slate, Terms, gumbel_slate, top_slate};

@@ -1,0 +1,102 @@
+//! One question in progress, under either recipe.
+
+use std::sync::Arc;
+
+use super::{Adapter, Candidate, Episode, Label, Pool, PosteriorEpisode, Round, Slate, top_slate};
+use crate::params::Params;
+
+/// How the candidates of one question rank, before and after learning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// Score `[K]` of the static ranking.
+    pub base: Vec<f32>,
+    /// Score `[K]` after learning.
+    pub learned: Vec<f32>,
+}
+
+impl Ranking {
+    /// Place of each candidate in the static ranking `[K]`, from 1; ties by the earlier candidate.
+    pub fn base_ranks(&self) -> Vec<usize> {
+        ranks(&self.base)
+    }
+
+    /// Place of each candidate in the learned ranking `[K]`, from 1.
+    pub fn learned_ranks(&self) -> Vec<usize> {
+        ranks(&self.learned)
+    }
+}
+
+fn ranks(scores: &[f32]) -> Vec<usize> {
+    let mut ranks = vec![0; scores.len()];
+    for (rank, place) in super::top_k(scores, scores.len()).into_iter().enumerate() {
+        ranks[place] = rank + 1;
+    }
+    ranks
+}
+
+/// One question in progress: slate, labels, next slate, and what is served. Holds no critic.
+#[derive(Debug, Clone)]
+pub enum Turn {
+    /// The `paper` recipe.
+    Ear(Box<Episode>),
+    /// The `default` recipe.
+    Posterior(Box<PosteriorEpisode>),
+}
+
+impl Turn {
+    /// Begins under the `paper` recipe.
+    pub fn ear(pool: Arc<Pool>, adapter: &Adapter, params: &Params) -> Turn {
+        Turn::Ear(Box::new(Episode::new(pool, adapter, params)))
+    }
+
+    /// Begins under the `default` recipe, from learned log-odds `[K]`.
+    pub fn posterior(pool: Arc<Pool>, log_odds: Vec<f32>, params: &Params) -> Turn {
+        Turn::Posterior(Box::new(PosteriorEpisode::new(pool, log_odds, params)))
+    }
+
+    /// The slate to have judged next.
+    pub fn next_slate(&self, size: usize) -> Slate {
+        match self {
+            Turn::Ear(episode) => episode.next_slate(),
+            Turn::Posterior(episode) => episode.next_slate(size),
+        }
+    }
+
+    /// Takes in the labels of a slate, one for each place; `None` where nobody judged.
+    pub fn observe(&mut self, slate: &Slate, labels: &[Option<Label>]) {
+        match self {
+            Turn::Ear(episode) => episode.observe(slate, labels),
+            Turn::Posterior(episode) => episode.observe(slate, labels),
+        }
+    }
+
+    /// What is served: without any round the best by the learned ranking, else what exploring found.
+    pub fn serve(&self, size: usize) -> Slate {
+        match self {
+            Turn::Ear(episode) if episode.rounds().is_empty() => top_slate(episode.relevance(), size),
+            Turn::Ear(episode) => episode.finish(),
+            Turn::Posterior(episode) => episode.finish(size),
+        }
+    }
+
+    /// Whether another slate is expected to bring too little.
+    pub fn is_settled(&self, size: usize) -> bool {
+        match self {
+            Turn::Ear(_) => false,
+            Turn::Posterior(episode) => episode.is_settled(size),
+        }
+    }
+
+    /// The rounds so far.
+    pub fn rounds(&self) -> &[Round] {
+        match self {
+            Turn::Ear(episode) => episode.rounds(),
+            Turn::Posterior(episode) => episode.rounds(),
+        }
+    }
+
+    /// Candidates that some round has judged.
+    pub fn judged(&self) -> Vec<Candidate> {
+        self.rounds().iter().flat_map(|round| round.judged().map(|(c, _)| c)).collect()
+    }
+}
