@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::{Namespace, now};
+use super::Namespace;
 use crate::{
     critic::{Citations, citations},
     error::{Error, Result},
     record::{Feedback, FeedbackReport, Previous, Uncited},
-    store::{Label, RecallState, Row, StoredRecall},
+    store::{Label, RecallState, Round, Row, StoredRecall},
 };
 
 /// Where a label came from; stored beside it.
@@ -40,8 +40,13 @@ impl Namespace {
     /// did not show, [`Error::Conflict`] if other feedback closed it already. Nothing is stored then.
     pub fn feedback(&self, recall_id: &str, feedback: &Feedback) -> Result<FeedbackReport> {
         let recall = self.open_or_closed(recall_id)?;
-        let verdict = verdict(&recall, self.shown(&recall)?, feedback)?;
+        let verdict = verdict(&recall.log.id, &self.shown(&recall)?, feedback)?;
         self.apply(&recall, verdict)
+    }
+
+    /// The labels that feedback gives to what a recall showed; nothing is stored.
+    pub(super) fn read_labels(&self, recall: &StoredRecall, feedback: &Feedback) -> Result<Vec<Label>> {
+        self.labels(&verdict(&recall.log.id, &self.shown(recall)?, feedback)?)
     }
 
     /// Closes the recall that a later call names in passing.
@@ -49,14 +54,14 @@ impl Namespace {
         let feedback =
             Feedback { useful: previous.used.clone(), answer: previous.answer.clone(), ..Default::default() };
         let recall = self.open_or_closed(&previous.recall_id)?;
-        let mut verdict = verdict(&recall, self.shown(&recall)?, &feedback)?;
+        let mut verdict = verdict(&recall.log.id, &self.shown(&recall)?, &feedback)?;
         verdict.source = source::NEXT_RECALL;
         self.apply(&recall, verdict)
     }
 
     fn apply(&self, recall: &StoredRecall, verdict: Verdict) -> Result<FeedbackReport> {
         let mut report = FeedbackReport {
-            recall_id: recall.id.clone(),
+            recall_id: recall.log.id.clone(),
             useful: verdict.useful.clone(),
             not_useful: verdict.not_useful.clone(),
             unknown_citations: verdict.unknown.clone(),
@@ -72,7 +77,7 @@ impl Namespace {
             report.repeated = same_labels(recall, &labels);
             return if report.repeated { Ok(report) } else { Err(already_closed(recall)) };
         }
-        self.store.close_recall(&recall.id, &labels, now())?;
+        self.store.close_recall(&recall.log.id, &labels)?;
         if self.settings().learn_at_once {
             report.learning_version = self.learn()?;
         }
@@ -89,16 +94,11 @@ impl Namespace {
     }
 
     /// Ids of the last slate in order; the `[n]` of its context. Forgotten memories leave a gap (`None`).
-    fn shown(&self, recall: &StoredRecall) -> Result<Shown> {
-        let slate: Vec<Row> = recall.last_slate();
-        let ever: HashSet<Row> = recall.rounds.iter().flat_map(|r| r.slate.iter().map(|e| e.row)).collect();
-        let id_of = |rows: &[Row]| -> Result<Vec<Option<String>>> {
-            let found = self.store.ids(rows)?;
-            Ok(found)
-        };
-        let ever: Vec<Row> = ever.into_iter().collect();
-        let ever = id_of(&ever)?.into_iter().flatten().collect();
-        Ok(Shown { last: id_of(&slate)?, ever })
+    pub(super) fn shown(&self, recall: &StoredRecall) -> Result<Shown> {
+        let rows = |round: &Round| round.slate.iter().map(|entry| entry.row).collect::<Vec<Row>>();
+        let last = recall.rounds.last().map(rows).unwrap_or_default();
+        let ever: Vec<Row> = recall.rounds.iter().flat_map(rows).collect();
+        Ok(Shown { last: self.store.ids(&last)?, ever: self.store.ids(&ever)?.into_iter().flatten().collect() })
     }
 
     fn labels(&self, verdict: &Verdict) -> Result<Vec<Label>> {
@@ -114,16 +114,16 @@ impl Namespace {
 }
 
 /// Ids that a recall showed.
-struct Shown {
+pub(super) struct Shown {
     /// The last slate, in order.
-    last: Vec<Option<String>>,
+    pub(super) last: Vec<Option<String>>,
     /// Every slate of the recall.
     ever: HashSet<String>,
 }
 
-fn verdict(recall: &StoredRecall, shown: Shown, feedback: &Feedback) -> Result<Verdict> {
-    check_shown(&recall.id, &shown, "useful", &feedback.useful)?;
-    check_shown(&recall.id, &shown, "not_useful", &feedback.not_useful)?;
+fn verdict(recall_id: &str, shown: &Shown, feedback: &Feedback) -> Result<Verdict> {
+    check_shown(recall_id, shown, "useful", &feedback.useful)?;
+    check_shown(recall_id, shown, "not_useful", &feedback.not_useful)?;
     if let Some(both) = feedback.useful.iter().find(|id| feedback.not_useful.contains(id)) {
         return Err(Error::invalid("not_useful", format!("names `{both}`, which `useful` names too")));
     }
@@ -167,6 +167,6 @@ fn same_labels(recall: &StoredRecall, labels: &[Label]) -> bool {
 
 fn already_closed(recall: &StoredRecall) -> Error {
     let when = recall.closed_at.map(|at| at.to_string()).unwrap_or_default();
-    let reason = format!("recall `{}` was closed by other feedback at {when}; a recall is closed once", recall.id);
+    let reason = format!("recall `{}` was closed by other feedback at {when}; a recall is closed once", recall.log.id);
     Error::Conflict { reason }
 }

@@ -1,42 +1,48 @@
 //! The learned state of a namespace: loaded, advanced by closed recalls, versioned, steered.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Namespace, Settings, recall::Gathered};
+use super::{Namespace, Settings, gather::Gathered};
 use crate::{
     error::{Error, Result},
-    learn::{Example, Experience, Learner, Past, PastLabel, PastQuestion, Prior, fit, logit, most_similar},
+    learn::{Example, Experience, Learner, Past, PastLabel, PastQuestion, Prior, fit, logit},
     params::{Params, Recipe},
     random::Seeded,
-    recall::{Adapter, Candidate, Closed, Label, Pool, Round, features},
-    store::{Counts, LearnedState, Store, StoredRecall},
+    recall::{
+        Adapter, Candidate, Closed, Label, Pool, Ranking, Round, STATIC_PRECISION, STATIC_WEIGHTS, Turn,
+    },
+    store::{self, Counts, Row, Store, StoredLearned, StoredRecall},
 };
 
 /// Past questions that the feedback memory and the refits look at; the oldest leave.
 const PAST_LIMIT: usize = 2_000;
-/// Setting that holds the version in force; without it the newest.
-const ACTIVE: &str = "learning.active";
-/// Setting that stops learning.
+/// Setting: learning is stopped.
 const FROZEN: &str = "learning.frozen";
-/// Setting: experiences up to this one are not learned from again (after a reset).
+/// Setting: the version in force; 0 is the static ranking.
+const ACTIVE: &str = "learning.active";
+/// Setting: experiences up to this one are not learned from (after a reset).
 const FLOOR: &str = "learning.floor";
 
-/// What ranks: a version of the learned state, and the past it looks back on.
+/// What ranks: one version of the learned state, and the past it looks back on.
 #[derive(Debug, Clone)]
 pub(super) struct Learned {
     pub(super) version: i64,
     /// Last experience it has learned from.
     through: i64,
-    frozen: bool,
+    /// Experiences up to this one do not count.
+    floor: i64,
     state: State,
     pub(super) past: Past,
 }
 
-/// The part that is stored as a blob.
+/// What a version holds.
 #[derive(Debug, Clone)]
 enum State {
     /// Nothing was learned.
@@ -45,4 +51,408 @@ enum State {
     Ear(Box<Learner>),
     /// The `default` recipe: weights `[F]`.
     Reranker(Vec<f64>),
+}
+
+/// A version of the learned state, as `learning status` lists it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LearningVersion {
+    /// Its number.
+    pub version: i64,
+    /// The version it came from; 0 is the static ranking.
+    pub parent: i64,
+    /// How many experiences it has seen.
+    pub through: i64,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Labels of one source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelCounts {
+    /// Useful.
+    pub useful: u64,
+    /// Not useful.
+    pub not_useful: u64,
+}
+
+/// What was learned, from what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LearningStatus {
+    /// The namespace.
+    pub namespace: String,
+    /// `default` or `paper`.
+    pub recipe: String,
+    /// Version in force; 0 is the static ranking.
+    pub version: i64,
+    /// Whether learning is stopped.
+    pub frozen: bool,
+    /// Closed recalls.
+    pub experiences: u64,
+    /// All recalls.
+    pub recalls: u64,
+    /// Recalls that wait for feedback.
+    pub open: u64,
+    /// Recalls that nobody closed in time.
+    pub expired: u64,
+    /// Labels by their source.
+    pub labels: BTreeMap<String, LabelCounts>,
+    /// Newest first.
+    pub versions: Vec<LearningVersion>,
+}
+
+impl LearningStatus {
+    /// The same in two or three sentences.
+    pub fn in_words(&self) -> String {
+        let closed = self.experiences;
+        let ranking = match self.version {
+            0 => "The ranking is static: nothing has been learned yet.".to_owned(),
+            version => format!("Learned version {version} ranks (recipe {}).", self.recipe),
+        };
+        let state = if self.frozen { " Learning is frozen." } else { "" };
+        format!(
+            "{ranking}{state} {closed} of {} recalls were closed with feedback, {} wait for it, {} expired without.",
+            self.recalls, self.open, self.expired
+        )
+    }
+}
+
+impl Namespace {
+    /// Learns from the closed recalls that the version in force has not seen; returns the version then in force.
+    ///
+    /// # Errors
+    /// Storage errors; then nothing was learned.
+    pub fn learn(&self) -> Result<i64> {
+        let mut held = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = self.refreshed(&held)?;
+        if self.is_frozen()? {
+            return Ok(held.version);
+        }
+        let fresh = self.store.experiences(held.through + 1, PAST_LIMIT)?;
+        if let Some(next) = held.advanced(&self.store, self.settings(), &fresh)? {
+            let version = self.keep(&next, held.version)?;
+            *held = Arc::new(Learned { version, ..next });
+        }
+        Ok(held.version)
+    }
+
+    /// The learned state in force, reloaded if another process changed it.
+    pub(super) fn current(&self) -> Result<Arc<Learned>> {
+        let mut held = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = self.refreshed(&held)?;
+        Ok(held.clone())
+    }
+
+    fn refreshed(&self, held: &Arc<Learned>) -> Result<Arc<Learned>> {
+        if active_version(&self.store)? == held.version && number(&self.store, FLOOR)? == held.floor {
+            return Ok(held.clone());
+        }
+        Ok(Arc::new(Learned::load(&self.store, self.settings())?))
+    }
+
+    /// Stores `next` and puts it in force. Processes that learn from the same log at the same time arrive at states
+    /// that each continue correctly, so the last one may win.
+    fn keep(&self, next: &Learned, parent: i64) -> Result<i64> {
+        let version = self.store.save_learned(&store::Learned {
+            parent,
+            through_sequence: next.through,
+            blob: next.state.to_bytes(),
+            summary: json!({ "recipe": next.state.recipe() }),
+        })?;
+        self.store.set_setting(ACTIVE, &version.to_string())?;
+        Ok(version)
+    }
+
+    fn is_frozen(&self) -> Result<bool> {
+        Ok(self.store.setting(FROZEN)?.as_deref() == Some("true"))
+    }
+
+    /// What was learned, from what.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn learning(&self) -> Result<LearningStatus> {
+        let learned = self.current()?;
+        let counts = self.store.counts()?;
+        let versions = self.store.learned_versions()?.iter().map(version).collect();
+        Ok(LearningStatus {
+            namespace: self.name.clone(),
+            recipe: recipe_name(self.settings().params.recipe).to_owned(),
+            version: learned.version,
+            frozen: self.is_frozen()?,
+            experiences: counts.closed,
+            recalls: counts.recalls,
+            open: counts.open,
+            expired: counts.expired,
+            labels: labels(&counts),
+            versions,
+        })
+    }
+
+    /// Stops (`true`) or resumes learning; feedback is collected all the same. Returns the version in force.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn freeze(&self, frozen: bool) -> Result<i64> {
+        self.store.set_setting(FROZEN, if frozen { "true" } else { "false" })?;
+        if frozen { Ok(self.current()?.version) } else { self.learn() }
+    }
+
+    /// Puts an earlier version in force and freezes learning, so that it stays in force.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for a version that is not kept; storage errors.
+    pub fn rollback(&self, version: i64) -> Result<i64> {
+        if version != 0 && self.store.learned(Some(version))?.is_none() {
+            return Err(Error::not_found("learning version", version.to_string()));
+        }
+        self.store.set_setting(ACTIVE, &version.to_string())?;
+        self.freeze(true)
+    }
+
+    /// Forgets what was learned and starts from the static ranking. Memories and the log stay; what was closed
+    /// before is not learned from again unless [`Namespace::train`] is called.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn reset(&self) -> Result<i64> {
+        let seen = self.store.experience_queries()?.last().map_or(0, |(sequence, _)| *sequence);
+        self.store.set_setting(FLOOR, &seen.to_string())?;
+        self.store.set_setting(ACTIVE, "0")?;
+        Ok(self.current()?.version)
+    }
+
+    /// Learns from every experience again, from the start; the same log and seed give the same state.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn train(&self) -> Result<i64> {
+        self.store.set_setting(FROZEN, "false")?;
+        self.store.set_setting(FLOOR, "0")?;
+        self.store.set_setting(ACTIVE, "0")?;
+        self.learn()
+    }
+
+    /// After memories were forgotten: whatever was learned from them is learned again without them.
+    pub(super) fn relearn(&self) -> Result<()> {
+        let learned = self.current()?;
+        if learned.version == 0 {
+            return Ok(());
+        }
+        self.store.set_setting(ACTIVE, "0")?;
+        self.learn().map(drop)
+    }
+}
+
+impl Learned {
+    /// What is stored, or the static ranking.
+    pub(super) fn load(store: &Store, settings: &Settings) -> Result<Learned> {
+        let floor = number(store, FLOOR)?;
+        let version = active_version(store)?;
+        let stored = if version == 0 { None } else { store.learned(Some(version))? };
+        let state = stored.as_ref().and_then(|s| State::from_bytes(settings.params.recipe, &s.learned.blob));
+        // A version of another recipe (or of older features) counts as none: everything is learned again.
+        let through = if state.is_some() { stored.map_or(floor, |s| s.learned.through_sequence) } else { floor };
+        let mut past = Past::new(PAST_LIMIT);
+        if through > floor {
+            let first = (through - PAST_LIMIT as i64).max(floor) + 1;
+            let seen = store.experiences(first, PAST_LIMIT)?;
+            seen.iter().filter(|r| r.sequence <= Some(through)).for_each(|recall| past.push(past_question(recall)));
+        }
+        Ok(Learned { version, through, floor, state: state.unwrap_or(State::Static), past })
+    }
+
+    /// The state after `fresh` closed recalls; `None` if they do not change it yet.
+    fn advanced(&self, store: &Store, settings: &Settings, fresh: &[StoredRecall]) -> Result<Option<Learned>> {
+        match settings.params.recipe {
+            Recipe::Default => Ok(self.refitted(fresh)),
+            Recipe::Paper => self.trained(store, settings, fresh),
+        }
+    }
+
+    /// `default`: the posterior over all labels of the past.
+    fn refitted(&self, fresh: &[StoredRecall]) -> Option<Learned> {
+        let last = fresh.last()?.sequence?;
+        let mut past = self.past.clone();
+        fresh.iter().for_each(|recall| past.push(past_question(recall)));
+        let labels = past.questions().flat_map(|question| &question.labels);
+        let usable = labels.filter(|label| label.features.len() == STATIC_WEIGHTS.len());
+        let examples: Vec<Example> =
+            usable.map(|l| Example { features: &l.features, useful: l.useful, weight: 1.0 }).collect();
+        let weights = fit(&Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION }, &examples);
+        Some(Learned { through: last, state: State::Reranker(weights), past, ..self.clone() })
+    }
+
+    /// `paper`: one update for each full batch of closed recalls.
+    fn trained(&self, store: &Store, settings: &Settings, fresh: &[StoredRecall]) -> Result<Option<Learned>> {
+        let batch = settings.params.batch_size;
+        let usable = fresh.len() / batch * batch;
+        let Some(first) = fresh.first().filter(|_| usable > 0) else { return Ok(None) };
+        let dimension = first.log.query_vector.len();
+        let start = || Learner::new(&settings.params, dimension, &mut Seeded::new(settings.seed));
+        let mut learner = match &self.state {
+            State::Ear(learner) => learner.as_ref().clone(),
+            _ => start(),
+        };
+        let mut past = self.past.clone();
+        for recall in &fresh[..usable] {
+            let sequence = recall.sequence.unwrap_or_default();
+            let mut random = Seeded::new(settings.seed ^ (sequence as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let replayed = replayed(store, &past, &recall.log.query_vector, settings.params.replay_size)?;
+            learner.learn(&closed(store, recall)?, &replayed, &mut random);
+            past.push(past_question(recall));
+        }
+        let through = fresh[usable - 1].sequence.unwrap_or(self.through);
+        Ok(Some(Learned { through, state: State::Ear(Box::new(learner)), past, ..self.clone() }))
+    }
+
+    /// Scores of the candidates before and after learning.
+    pub(super) fn rank(&self, params: &Params, gathered: &Gathered) -> Ranking {
+        match (params.recipe, &self.state) {
+            (Recipe::Paper, state) => {
+                let learned = match state {
+                    State::Ear(learner) => learner.adapter().adapt(&gathered.pool, params.similarity).relevance,
+                    _ => gathered.dense(),
+                };
+                Ranking { base: gathered.dense(), learned }
+            }
+            (Recipe::Default, State::Reranker(weights)) => {
+                Ranking { base: gathered.logits(&STATIC_WEIGHTS), learned: gathered.logits(weights) }
+            }
+            (Recipe::Default, _) => {
+                let base = gathered.logits(&STATIC_WEIGHTS);
+                Ranking { learned: base.clone(), base }
+            }
+        }
+    }
+
+    /// Begins the exploration of one question.
+    pub(super) fn turn(&self, params: &Params, pool: &Arc<Pool>, ranking: &Ranking) -> Turn {
+        match (params.recipe, &self.state) {
+            (Recipe::Default, _) => Turn::posterior(pool.clone(), ranking.learned.clone(), params),
+            (Recipe::Paper, State::Ear(learner)) => Turn::ear(pool.clone(), learner.adapter(), params),
+            (Recipe::Paper, _) => Turn::ear(pool.clone(), &Adapter::zeros(pool.dimension()), params),
+        }
+    }
+
+    /// What each feature contributes to the change of a candidate's score, `[F]`; empty where features play no part.
+    pub(super) fn contributions(&self, features: &[f32]) -> Vec<f64> {
+        match &self.state {
+            State::Reranker(weights) if weights.len() == features.len() => {
+                let change = weights.iter().zip(STATIC_WEIGHTS).map(|(w, base)| w - base);
+                change.zip(features).map(|(w, &x)| w * f64::from(x)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl State {
+    fn recipe(&self) -> &'static str {
+        match self {
+            State::Static => "static",
+            State::Ear(_) => "paper",
+            State::Reranker(_) => "default",
+        }
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            State::Static => Vec::new(),
+            State::Ear(learner) => learner.to_bytes(),
+            State::Reranker(weights) => weights.iter().flat_map(|w| w.to_le_bytes()).collect(),
+        }
+    }
+
+    /// Reads a blob; `None` where it belongs to another recipe or to an older set of features.
+    fn from_bytes(recipe: Recipe, blob: &[u8]) -> Option<State> {
+        match recipe {
+            Recipe::Paper => Learner::from_bytes(blob).ok().map(|learner| State::Ear(Box::new(learner))),
+            Recipe::Default => {
+                let (chunks, rest) = blob.as_chunks::<8>();
+                let fits = rest.is_empty() && chunks.len() == STATIC_WEIGHTS.len();
+                fits.then(|| State::Reranker(chunks.iter().map(|c| f64::from_le_bytes(*c)).collect()))
+            }
+        }
+    }
+}
+
+/// The version in force: the one set, or the newest.
+fn active_version(store: &Store) -> Result<i64> {
+    match store.setting(ACTIVE)? {
+        Some(set) => Ok(set.parse().unwrap_or_default()),
+        None => Ok(0),
+    }
+}
+
+fn number(store: &Store, setting: &str) -> Result<i64> {
+    Ok(store.setting(setting)?.and_then(|text| text.parse().ok()).unwrap_or_default())
+}
+
+fn labels(counts: &Counts) -> BTreeMap<String, LabelCounts> {
+    let mut labels: BTreeMap<String, LabelCounts> = BTreeMap::new();
+    for (source, n) in &counts.positive_by_source {
+        labels.entry(source.clone()).or_default().useful = *n;
+    }
+    for (source, n) in &counts.negative_by_source {
+        labels.entry(source.clone()).or_default().not_useful = *n;
+    }
+    labels
+}
+
+pub(super) fn recipe_name(recipe: Recipe) -> &'static str {
+    match recipe {
+        Recipe::Default => "default",
+        Recipe::Paper => "paper",
+    }
+}
+
+fn version(state: &StoredLearned) -> LearningVersion {
+    LearningVersion {
+        version: state.version,
+        parent: state.learned.parent,
+        through: state.learned.through_sequence,
+        created_at: state.created_at,
+    }
+}
+
+fn past_question(recall: &StoredRecall) -> PastQuestion {
+    let labels = recall.rounds.iter().flat_map(|round| &round.labels).map(|label| PastLabel {
+        key: label.row.0,
+        useful: label.useful,
+        features: features_of(recall, label.row).iter().map(|&x| f64::from(x)).collect(),
+    });
+    PastQuestion {
+        sequence: recall.sequence.unwrap_or_default(),
+        query: recall.log.query_vector.clone(),
+        labels: labels.collect(),
+    }
+}
+
+/// The features that a candidate was logged with; empty if it is not there.
+pub(super) fn features_of(recall: &StoredRecall, row: Row) -> &[f32] {
+    let found = recall.log.candidates.iter().find(|c| c.row == row);
+    found.map_or(&[], |candidate| &candidate.features)
+}
+
+/// A stored recall as the learner takes it: raw vectors and labelled rounds.
+fn closed(store: &Store, recall: &StoredRecall) -> Result<Closed> {
+    let rows: Vec<_> = recall.log.candidates.iter().map(|c| c.row).collect();
+    let pool = Arc::new(Pool::from_rows(&recall.log.query_vector, &store.vectors(&rows)?)?);
+    let place = |row| rows.iter().position(|&r| r == row).map(Candidate);
+    let rounds = recall.rounds.iter().map(|round| {
+        let shown = round.slate.iter().filter_map(|entry| Some((entry.row, place(entry.row)?)));
+        let label = |row| round.labels.iter().find(|l| l.row == row).map(|l| Label::from_useful(l.useful));
+        let (slate, labels) = shown.map(|(row, candidate)| (candidate, label(row))).unzip();
+        Round { slate, labels, noise: Vec::new() }
+    });
+    Ok(Closed { rounds: rounds.collect(), pool })
+}
+
+fn replayed(store: &Store, past: &Past, query: &[f32], n: usize) -> Result<Vec<Arc<Experience>>> {
+    let nearest = past.nearest(query, n);
+    nearest.iter().map(|(question, _)| {
+        let recall = store.experiences(question.sequence, 1)?;
+        let recall = recall.first().ok_or_else(|| Error::not_found("experience", question.sequence.to_string()))?;
+        Ok(Arc::new(Experience::of(&closed(store, recall)?)))
+    }).collect()
 }

@@ -3,6 +3,8 @@
 mod explain;
 mod feedback;
 mod forget;
+mod gather;
+mod inspect;
 mod learning;
 mod recall;
 mod reembed;
@@ -12,16 +14,19 @@ mod transfer;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU64},
 };
 
 use jiff::{SignedDuration, Timestamp};
 
 pub use explain::{Explanation, ExplainedCandidate, ExplainedRound, Neighbour};
 pub use forget::Forget;
-pub use learning::{LearningStatus, LearningVersion};
-pub use remember::{MAX_CONTENT_BYTES, messages};
-pub use transfer::{ExportedMemory, Imported};
+pub use inspect::Overview;
+pub use learning::{LabelCounts, LearningStatus, LearningVersion};
+pub use recall::{Judge, MAX_QUERY_BYTES, MAX_TOP_K};
+pub use reembed::ReembedReport;
+pub use remember::{MAX_CONTENT_BYTES, MAX_ITEMS, messages};
+pub use transfer::{Imported, Refused};
 
 use crate::{
     encode::{Encoder, Side},
@@ -82,6 +87,7 @@ pub struct Namespace {
     store: Store,
     shared: Arc<Shared>,
     learned: Mutex<Arc<Learned>>,
+    recalls_logged: AtomicU64,
 }
 
 impl Earmark {
@@ -158,7 +164,7 @@ impl Shared {
 impl Namespace {
     fn new(name: &str, store: Store, shared: Arc<Shared>) -> Result<Namespace> {
         let learned = Mutex::new(Arc::new(Learned::load(&store, &shared.settings)?));
-        Ok(Namespace { name: name.to_owned(), store, shared, learned })
+        Ok(Namespace { name: name.to_owned(), store, shared, learned, recalls_logged: AtomicU64::new(0) })
     }
 
     /// Its name.

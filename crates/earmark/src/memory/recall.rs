@@ -1,46 +1,38 @@
 //! `recall` and `refine`: a question becomes a slate of memories.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
-use super::{Namespace, feedback::source, learning::Learned, new_id, now};
+use super::{
+    Namespace,
+    feedback::source,
+    gather::Gathered,
+    learning::Learned,
+    new_id, now,
+};
 use crate::{
-    critic::Judge,
     encode::Side,
     error::{Error, Result},
-    params::Recipe,
-    recall::{Candidate, Evidence, Pool, Question, Ranking, features, hybrid_top},
-    record::{Explore, Memory, Recall, Recalled, RecallRequest, Scope, Scores},
-    store::{CandidateLog, Label, RecallLog, Row, SlateEntry, StoredRecall},
+    recall::{Candidate, Label, Ranking, Slate, Turn},
+    record::{Explore, Feedback, Memory, Recall, RecallRequest, Recalled, Scores},
+    store::{self, CandidateLog, RecallLog, RecallState, Row, SlateEntry, StoredRecall},
+    vector::normalize,
 };
 
 /// Most memories in one answer.
 pub const MAX_TOP_K: usize = 100;
 /// Longest query in bytes.
 pub const MAX_QUERY_BYTES: usize = 1 << 20;
+/// Recalls between two sweeps for expired ones.
+const SWEEP_EVERY: u64 = 100;
 
-/// Everything known about the candidates of one question before ranking. Positions are [`Candidate`]s.
-pub(super) struct Gathered {
-    pub(super) rows: Vec<Row>,
-    pub(super) memories: Vec<Memory>,
-    pub(super) pool: Arc<Pool>,
-    pub(super) evidence: Vec<Evidence>,
-    /// `[K x F]`, what the learned ranking reads and learns from.
-    pub(super) features: Vec<Vec<f32>>,
-}
-
-/// A candidate on its way into the answer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shown {
-    pub(super) candidate: Candidate,
-    pub(super) score: f32,
-    pub(super) explored: bool,
-}
+/// Says which memories of a slate are useful for a question, one entry a memory; `None` where it cannot tell.
+pub type Judge<'a> = dyn FnMut(&str, &[&Memory]) -> Result<Vec<Option<Label>>> + 'a;
 
 impl Namespace {
     /// Recalls the memories that answer a question, best first, and logs the recall so that feedback can close it.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a blank query, `top_k` out of range or `explore` (which needs a critic: see
+    /// [`Error::InvalidInput`] for a blank query, `top_k` out of range, or `explore` (which needs a judge: see
     /// [`Namespace::recall_judged`]); encoder and storage errors.
     pub fn recall(&self, request: &RecallRequest) -> Result<Recall> {
         if request.explore != Explore::Off {
@@ -50,33 +42,38 @@ impl Namespace {
         self.recall_with(request, None)
     }
 
-    /// As [`Namespace::recall`], with a judge that is shown slates while exploring; its labels are stored and learned from.
+    /// As [`Namespace::recall`], with a judge that is shown slates while exploring; its labels are stored with the
+    /// recall and learned from when it is closed.
     ///
     /// # Errors
     /// As [`Namespace::recall`], and what the judge says.
-    pub fn recall_judged(&self, request: &RecallRequest, judge: &dyn Judge) -> Result<Recall> {
+    pub fn recall_judged(&self, request: &RecallRequest, judge: &mut Judge<'_>) -> Result<Recall> {
         self.recall_with(request, Some(judge))
     }
 
-    fn recall_with(&self, request: &RecallRequest, judge: Option<&dyn Judge>) -> Result<Recall> {
+    fn recall_with(&self, request: &RecallRequest, judge: Option<&mut Judge<'_>>) -> Result<Recall> {
         let started = Instant::now();
-        let size = check(request, self.settings().params.slate_size)?;
+        let params = &self.settings().params;
+        let size = check(request, params.slate_size)?;
         if let Some(previous) = &request.previous {
             self.close_previous(previous)?;
         }
         let learned = self.current()?;
         let query = self.query_vector(request)?;
-        let gathered = self.gather(request, query, size, &learned)?;
-        let mut turn = self.begin(&learned, &gathered, size);
-        if let Some(judge) = judge.filter(|_| request.explore != Explore::Off) {
-            turn.explore(request, judge, &gathered.memories)?;
-        }
-        let mut shown = turn.serve();
-        limit_tokens(&mut shown, &gathered.memories, request.max_tokens);
+        let wanted = params.candidates.max(2 * size);
+        let gathered = self.gather(&request.query, &query, &request.scope, wanted, &learned)?;
+        let ranking = learned.rank(params, &gathered);
+        let mut turn = learned.turn(params, &gathered.pool, &ranking);
+        let judged = match judge.filter(|_| request.explore != Explore::Off) {
+            Some(judge) => explore(&mut turn, request, judge, &gathered.memories, params.rounds - 1, size)?,
+            None => Vec::new(),
+        };
+        let mut slate = turn.serve(size);
+        limit_tokens(&mut slate, &gathered.memories, request.max_tokens);
         let recall_id = new_id("rc");
-        self.log(&recall_id, request, &gathered, &turn.rounds, &shown, &learned)?;
-        let mut answer = self.answer(&recall_id, &learned, &gathered, &turn, &shown);
-        answer.critic_calls = turn.rounds.len();
+        self.log(&recall_id, request, &gathered, &judged, &slate, &learned)?;
+        let mut answer = self.answer(&recall_id, &learned, &gathered, &ranking, &slate);
+        answer.critic_calls = judged.len();
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
     }
@@ -94,17 +91,29 @@ impl Namespace {
             return Err(Error::Conflict { reason });
         }
         let labels = self.read_labels(&recall, feedback)?;
-        self.store.add_labels(recall_id, recall.rounds.len() - 1, &labels)?;
+        self.store.add_labels(recall_id, recall.rounds.len().saturating_sub(1), &labels)?;
         let recall = self.open_or_closed(recall_id)?;
+        let params = &self.settings().params;
         let learned = self.current()?;
         let gathered = self.gather_again(&recall)?;
-        let size = recall.rounds[0].slate.len();
-        let turn = self.begin(&learned, &gathered, size).resume(&recall, &gathered);
-        let shown = turn.next_unjudged();
-        self.store.add_round(recall_id, &slate_entries(&shown, &gathered.rows))?;
-        let mut answer = self.answer(recall_id, &learned, &gathered, &turn, &shown);
+        let ranking = learned.rank(params, &gathered);
+        let size = recall.rounds.first().map_or(params.slate_size, |round| round.slate.len().max(1));
+        let mut turn = learned.turn(params, &gathered.pool, &ranking);
+        resume(&mut turn, &recall, &gathered.rows);
+        let slate = turn.next_slate(size);
+        self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, size))?;
+        let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate);
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
+    }
+
+    /// Ids of the memories that a recall showed last, in order; `None` where one was forgotten since.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an unknown or expired recall.
+    pub fn shown_ids(&self, recall_id: &str) -> Result<Vec<Option<String>>> {
+        let recall = self.open_or_closed(recall_id)?;
+        Ok(self.shown(&recall)?.last)
     }
 
     fn query_vector(&self, request: &RecallRequest) -> Result<Vec<f32>> {
@@ -123,40 +132,173 @@ impl Namespace {
         Ok(vector)
     }
 
-    /// Finds the candidates and what is known about them (Eq. 1).
-    fn gather(&self, request: &RecallRequest, query: Vec<f32>, size: usize, learned: &Learned) -> Result<Gathered> {
+    fn log(
+        &self,
+        recall_id: &str,
+        request: &RecallRequest,
+        gathered: &Gathered,
+        judged: &[(Slate, Vec<Option<Label>>)],
+        served: &Slate,
+        learned: &Learned,
+    ) -> Result<()> {
         let params = &self.settings().params;
-        let wanted = params.candidates.max(2 * size);
-        let (dense, lexical) = std::thread::scope(|scope| {
-            let words = (params.recipe == Recipe::Default)
-                .then(|| scope.spawn(|| self.store.search_words(&request.query, wanted, &request.scope)));
-            let dense = self.store.search(&query, wanted, &request.scope);
-            let lexical = words.map_or(Ok(Vec::new()), |words| words.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
-            (dense, lexical)
-        });
-        let rows = union(&dense?, &lexical?);
-        let gathered = self.look_up(&request.query, query, rows, learned)?;
-        Ok(gathered.best(params, wanted))
-    }
-
-    /// The candidates of a stored recall, for its next slate.
-    fn gather_again(&self, recall: &StoredRecall) -> Result<Gathered> {
-        let rows = recall.candidates.iter().map(|c| c.row).collect();
-        let mut gathered = self.look_up(&recall.query, recall.query_vector.clone(), rows, &Learned::nothing())?;
-        let logged: HashMap<Row, &Vec<f32>> = recall.candidates.iter().map(|c| (c.row, &c.features)).collect();
-        for (row, features) in gathered.rows.iter().zip(&mut gathered.features) {
-            if let Some(&old) = logged.get(row) {
-                features.clone_from(old);
-            }
+        let ranking = learned.rank(params, gathered);
+        let size = served.len();
+        let slates: Vec<&Slate> = judged.iter().map(|(slate, _)| slate).chain([served]).collect();
+        let features = gathered.rows.iter().zip(&gathered.features);
+        self.store.log_recall(&RecallLog {
+            id: recall_id.to_owned(),
+            query: request.query.clone(),
+            query_vector: gathered.pool.query().to_vec(),
+            scope_json: "{}".to_owned(),
+            learning_version: learned.version,
+            recipe: super::learning::recipe_name(params.recipe).to_owned(),
+            candidates: features.map(|(&row, f)| CandidateLog { row, features: f.clone() }).collect(),
+            slate: entries(slates[0], &ranking, &gathered.rows, size),
+            created_at: now(),
+        })?;
+        for (i, (slate, labels)) in judged.iter().enumerate() {
+            self.store.add_labels(recall_id, i, &judge_labels(slate, labels, &gathered.rows))?;
+            self.store.add_round(recall_id, &entries(slates[i + 1], &ranking, &gathered.rows, size))?;
         }
-        Ok(gathered)
+        self.sweep()
     }
 
-    fn look_up(&self, question: &str, query: Vec<f32>, rows: Vec<Row>, learned: &Learned) -> Result<Gathered> {
-        let neighbours = self.store.neighbours(&rows)?;
-        let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
-        let all: Vec<Row> = rows.iter().chain(&around).copied().collect();
-        let vectors = self.store.vectors(&all)?;
-        let words = self.store.word_scores(question, &all)?;
-        todo!()
+    /// Lets go of recalls that were left open for too long, now and then.
+    fn sweep(&self) -> Result<()> {
+        let count = self.recalls_logged.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if count % SWEEP_EVERY == 0 {
+            let settings = self.settings();
+            self.store.expire(settings.max_open_recalls, settings.max_open_age)?;
+        }
+        Ok(())
     }
+
+    fn answer(&self, recall_id: &str, learned: &Learned, gathered: &Gathered, ranking: &Ranking, slate: &Slate) -> Recall {
+        let (base_ranks, learned_ranks) = (ranking.base_ranks(), ranking.learned_ranks());
+        let results = slate.picks.iter().enumerate().map(|(place, pick)| {
+            let i = pick.candidate.0;
+            Recalled {
+                rank: place + 1,
+                score: pick.terms.score,
+                scores: scores(gathered, ranking, i),
+                base_rank: base_ranks[i],
+                explored: learned_ranks[i] > slate.len(),
+                memory: gathered.memories[i].clone(),
+            }
+        });
+        let results: Vec<Recalled> = results.collect();
+        Recall {
+            recall_id: recall_id.to_owned(),
+            namespace: self.name.clone(),
+            learning_version: learned.version,
+            context: context(&results),
+            abstained: results.is_empty(),
+            results,
+            critic_calls: 0,
+            took_ms: 0.0,
+        }
+    }
+}
+
+pub(super) fn scores(gathered: &Gathered, ranking: &Ranking, candidate: usize) -> Scores {
+    let evidence = &gathered.evidence[candidate];
+    Scores {
+        dense: evidence.dense,
+        lexical: evidence.lexical,
+        base: ranking.base[candidate],
+        learned: ranking.learned[candidate],
+    }
+}
+
+/// Checks a request and resolves its `top_k`.
+fn check(request: &RecallRequest, default_size: usize) -> Result<usize> {
+    if request.query.trim().is_empty() {
+        return Err(Error::invalid("query", "is blank: ask a question"));
+    }
+    if request.query.len() > MAX_QUERY_BYTES {
+        return Err(Error::invalid("query", format!("has {} bytes; the limit is {MAX_QUERY_BYTES}", request.query.len())));
+    }
+    let size = request.top_k.unwrap_or(default_size);
+    if (1..=MAX_TOP_K).contains(&size) {
+        return Ok(size);
+    }
+    Err(Error::invalid("top_k", format!("is {size}, but must be between 1 and {MAX_TOP_K}")))
+}
+
+/// Shows slates to the judge until the budget is spent or too little is left to find.
+fn explore(
+    turn: &mut Turn,
+    request: &RecallRequest,
+    judge: &mut Judge<'_>,
+    memories: &[Memory],
+    most: usize,
+    size: usize,
+) -> Result<Vec<(Slate, Vec<Option<Label>>)>> {
+    let mut judged = Vec::new();
+    for _ in 0..request.max_critic_calls.unwrap_or(most) {
+        if request.explore == Explore::Auto && turn.is_settled(size) {
+            break;
+        }
+        let slate = turn.next_slate(size);
+        if slate.is_empty() {
+            break;
+        }
+        let shown: Vec<&Memory> = slate.picks.iter().map(|pick| &memories[pick.candidate.0]).collect();
+        let labels = judge(&request.query, &shown)?;
+        turn.observe(&slate, &labels);
+        judged.push((slate, labels));
+    }
+    Ok(judged)
+}
+
+/// Brings an exploration to where the stored rounds left it.
+fn resume(turn: &mut Turn, recall: &StoredRecall, rows: &[Row]) {
+    let place = |row: Row| rows.iter().position(|&r| r == row);
+    for round in &recall.rounds {
+        let shown: Vec<(Row, usize)> =
+            round.slate.iter().filter_map(|entry| Some((entry.row, place(entry.row)?))).collect();
+        let label = |row: Row| round.labels.iter().find(|l| l.row == row).map(|l| Label::from_useful(l.useful));
+        let picks = shown.iter().map(|&(_, i)| crate::recall::Pick { candidate: Candidate(i), terms: Default::default() });
+        let slate = Slate { picks: picks.collect(), noise: Vec::new() };
+        let labels: Vec<Option<Label>> = shown.iter().map(|&(row, _)| label(row)).collect();
+        turn.observe(&slate, &labels);
+    }
+}
+
+/// A slate as the store keeps it; explored is who is not among the best by the learned ranking.
+fn entries(slate: &Slate, ranking: &Ranking, rows: &[Row], size: usize) -> Vec<SlateEntry> {
+    let ranks = ranking.learned_ranks();
+    let entry = |pick: &crate::recall::Pick| SlateEntry { row: rows[pick.candidate.0], explored: ranks[pick.candidate.0] > size };
+    slate.picks.iter().map(entry).collect()
+}
+
+fn judge_labels(slate: &Slate, labels: &[Option<Label>], rows: &[Row]) -> Vec<store::Label> {
+    let label = |(pick, label): (&crate::recall::Pick, &Option<Label>)| {
+        let useful = (*label)? == Label::Useful;
+        Some(store::Label { row: rows[pick.candidate.0], useful, source: source::CRITIC.to_owned() })
+    };
+    slate.picks.iter().zip(labels).filter_map(label).collect()
+}
+
+/// Cuts the slate where its text would have more than about `max_tokens` tokens (four bytes each); one always stays.
+fn limit_tokens(slate: &mut Slate, memories: &[Memory], max_tokens: Option<usize>) {
+    let Some(limit) = max_tokens else { return };
+    let mut spent = 0;
+    let fits = slate.picks.iter().take_while(|pick| {
+        spent += memories[pick.candidate.0].content.len().div_ceil(4);
+        spent <= limit
+    });
+    let kept = fits.count().max(1);
+    slate.picks.truncate(kept);
+}
+
+/// The results as numbered lines for a prompt, with date and author where known.
+fn context(results: &[Recalled]) -> String {
+    let line = |r: &Recalled| {
+        let day = r.memory.occurred_at.map(|at| at.strftime("(%Y-%m-%d) ").to_string()).unwrap_or_default();
+        let author = r.memory.author.as_deref().map(|a| format!("{a}: ")).unwrap_or_default();
+        format!("[{}] {day}{author}{}", r.rank, r.memory.content)
+    };
+    results.iter().map(line).collect::<Vec<_>>().join("\n")
+}

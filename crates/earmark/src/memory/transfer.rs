@@ -8,12 +8,9 @@ use serde_json::{Map, Value};
 use super::{Namespace, remember::check_content};
 use crate::{
     error::{Error, Result},
-    record::{Memory, NewMemory, Scope},
+    record::{NewMemory, Scope},
     time::parse_instant,
 };
-
-/// One line of an export; [`Namespace::import`] reads it back.
-pub type ExportedMemory = Memory;
 
 /// What an import did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
