@@ -13,6 +13,8 @@ mod past;
 mod replay;
 mod reranker;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use experience::{Buffer, Experience};
 pub use gradient::{dense_gradient, loss};
