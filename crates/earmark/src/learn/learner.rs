@@ -41,6 +41,10 @@ impl Learner {
 
     /// A learner that starts from given weights.
     pub fn from_adapter(params: &Params, adapter: Adapter) -> Self {
+        let adapter = Adapter {
+            query_weights: adapter.query_weights.as_standard_layout().into_owned(),
+            memory_weights: adapter.memory_weights.as_standard_layout().into_owned(),
+        };
         Learner { params: *params, adapter, moments: None, steps: 0, pending: Vec::new(), pending_queries: 0 }
     }
 

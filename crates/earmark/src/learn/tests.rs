@@ -174,7 +174,7 @@ fn gradient_at<F: NdFloat + From<f32>>(
     similarity: Similarity,
 ) -> Gradient<F> {
     let pools: Vec<&Pool> = lessons.iter().map(|lesson| &*lesson.pool).collect();
-    let adapted = adapt_all(&weights[0], &weights[1], &pools, similarity);
+    let adapted = adapt_all(&weights[0], &weights[1], &pools, similarity, |w, x| x + &x.dot(&w.t()));
     gradient(&lessons.iter().zip(&adapted).collect::<Vec<_>>(), weights[0].nrows())
 }
 
