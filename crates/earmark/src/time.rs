@@ -41,7 +41,7 @@ fn from_text(text: &str) -> Option<Timestamp> {
         return from_number(number);
     }
     let local = text.parse::<civil::DateTime>().ok()?;
-    local.to_zoned(TimeZone::UTC).ok().map(|z| z.timestamp())
+    TimeZone::UTC.to_timestamp(local).ok()
 }
 
 fn from_number(number: f64) -> Option<Timestamp> {

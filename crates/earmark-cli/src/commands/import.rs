@@ -126,7 +126,7 @@ fn longmemeval_date(text: &str) -> Option<Timestamp> {
 
 fn civil(format: &str, text: &str) -> Option<Timestamp> {
     let read = DateTime::strptime(format, text.trim()).ok()?;
-    read.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    TimeZone::UTC.to_timestamp(read).ok()
 }
 
 /// A list of mem0 memories, bare or under `results` or `memories`.

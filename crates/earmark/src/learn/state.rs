@@ -13,7 +13,7 @@ use super::lesson::{Lesson, Term};
 use super::optimizer::Moments;
 use crate::error::{Error, Result};
 use crate::params::Params;
-use crate::recall::{Adapter, Candidate, Pool};
+use crate::recall::{Adapted, Adapter, Candidate, Pool};
 
 const MAGIC: &[u8; 8] = b"EARMARKL";
 const FORMAT: u64 = 1;
@@ -36,7 +36,7 @@ impl Learner {
         }
         writer.number(self.pending_queries as u64);
         writer.number(self.pending.len() as u64);
-        self.pending.iter().for_each(|lesson| writer.lesson(lesson));
+        self.pending.iter().for_each(|(lesson, adapted)| writer.lesson(lesson, adapted));
         writer.finish()
     }
 
@@ -90,13 +90,21 @@ impl Writer {
         self.floats(matrix);
     }
 
-    fn lesson(&mut self, lesson: &Lesson) {
+    fn lesson(&mut self, lesson: &Lesson, adapted: &Adapted) {
         self.list(lesson.pool.query());
         self.number(lesson.pool.len() as u64);
         self.matrix(lesson.pool.memories());
         self.floats([&lesson.weight]);
         self.number(lesson.terms.len() as u64);
         lesson.terms.iter().for_each(|term| self.term(term));
+        self.floats(&adapted.query);
+        self.matrix(&adapted.memories);
+        self.floats(&adapted.relevance);
+        self.number(u64::from(adapted.scales.is_some()));
+        if let Some((query, memories)) = &adapted.scales {
+            self.floats([query]);
+            self.floats(memories);
+        }
     }
 
     fn term(&mut self, term: &Term) {
@@ -177,13 +185,25 @@ impl<'a> Reader<'a> {
         Ok(Moments { first: self.matrix(d, d)?, second: self.matrix(d, d)? })
     }
 
-    fn lesson(&mut self, d: usize) -> Result<Lesson> {
+    fn lesson(&mut self, d: usize) -> Result<(Lesson, Adapted)> {
         let query = self.list()?;
         let candidates = self.count()?;
         let pool = Pool::new(query, self.matrix(candidates, d)?)?;
         let weight = self.float()?;
         let terms = (0..self.count()?).map(|_| self.term()).collect::<Result<_>>()?;
-        Ok(Lesson { pool: Arc::new(pool), terms, weight })
+        let adapted = self.adapted(candidates, d)?;
+        Ok((Lesson { pool: Arc::new(pool), terms, weight }, adapted))
+    }
+
+    fn adapted(&mut self, candidates: usize, d: usize) -> Result<Adapted> {
+        let query = self.floats(d)?.into();
+        let memories = self.matrix(candidates, d)?;
+        let relevance = self.floats(candidates)?.into();
+        let scales = match self.number()? {
+            0 => None,
+            _ => Some((self.float()?, self.floats(candidates)?)),
+        };
+        Ok(Adapted { query, memories, relevance, scales })
     }
 
     fn term(&mut self) -> Result<Term> {

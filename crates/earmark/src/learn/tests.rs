@@ -15,7 +15,7 @@ use crate::params::{
     TrainingSlate,
 };
 use crate::random::{Random, Recorded, Seeded};
-use crate::recall::{Adapter, Candidate, Closed, Label, Pool, Round};
+use crate::recall::{Adapter, Candidate, Closed, Label, Pool, Round, adapt_all};
 
 const USEFUL: Option<Label> = Some(Label::Useful);
 const USELESS: Option<Label> = Some(Label::NotUseful);
@@ -98,7 +98,7 @@ fn eq16_replayed_lessons_share_the_replay_weight() {
     let lesson = |replay_unobserved| {
         let params = Params { slate_size: 2, replay_unobserved, ..Params::paper() };
         let mut noise = Recorded::new(vec![0.999_99, 0.999_999_9, 0.1]);
-        Lesson::of_replay(&experience, &Adapter::zeros(6), 0.25, &params, &mut noise).unwrap()
+        Lesson::of_replay(&experience, &[0.0; 3], 0.25, &params, &mut noise).unwrap()
     };
     let negative = lesson(ReplayUnobserved::Negative);
     assert!(near(&negative.terms[0].coefficients, &[0.25, -0.75, 0.0]));
@@ -123,12 +123,14 @@ fn eq17_losses_add_up_with_their_weights() {
 fn eq18_one_step_of_each_rule_by_hand() {
     // SGD moves by -η g; Adam's first step by -η g / (|g| + ε): one η against the sign of the gradient.
     let mut random = Seeded::new(9);
-    let lessons = random_lessons(6, &mut random);
+    let closed = closed(5, vec![round(&[3, 0, 1], &[USEFUL, USELESS, USELESS])]);
     let start = random_adapter(6, &mut random);
-    let (_, slope) = dense_gradient(&start, &lessons, Similarity::Cosine);
-    let moved = |optimizer| {
-        let mut learner = Learner::from_adapter(&Params { optimizer, ..Params::paper() }, start.clone());
-        assert_eq!(learner.step(&lessons).step, 1);
+    let lesson = Lesson::of_query(&closed, &Params::paper()).unwrap();
+    let (_, slope) = dense_gradient(&start, &[lesson], Similarity::Cosine);
+    let mut moved = |optimizer| {
+        let params = Params { optimizer, batch_size: 1, ..Params::paper() };
+        let mut learner = Learner::from_adapter(&params, start.clone());
+        assert_eq!(learner.learn(&closed, &[], &mut random).map(|update| update.step), Some(1));
         &learner.adapter().memory_weights - &start.memory_weights
     };
     let sgd = moved(Optimizer::Sgd);
@@ -166,6 +168,16 @@ fn random_lessons(dimension: usize, random: &mut dyn Random) -> Vec<Lesson> {
     lessons
 }
 
+fn gradient_at<F: NdFloat + From<f32>>(
+    weights: &[Array2<F>; 2],
+    lessons: &[Lesson],
+    similarity: Similarity,
+) -> Gradient<F> {
+    let pools: Vec<&Pool> = lessons.iter().map(|lesson| &*lesson.pool).collect();
+    let adapted = adapt_all(&weights[0], &weights[1], &pools, similarity, |w, x| x + &x.dot(&w.t()));
+    gradient(&lessons.iter().zip(&adapted).collect::<Vec<_>>(), weights[0].nrows())
+}
+
 /// Central differences of the loss in `f64`, in each entry of `W_q` and `W_m`.
 fn differences(adapter: &Adapter, lessons: &[Lesson], similarity: Similarity) -> [Array2<f64>; 2] {
     let start = [&adapter.query_weights, &adapter.memory_weights].map(|weights| weights.mapv(f64::from));
@@ -173,7 +185,7 @@ fn differences(adapter: &Adapter, lessons: &[Lesson], similarity: Similarity) ->
         let loss_at = |place: (usize, usize), change: f64| {
             let mut weights = start.clone();
             weights[side][place] += change;
-            gradient(&weights[0], &weights[1], lessons, similarity).loss
+            gradient_at(&weights, lessons, similarity).loss
         };
         Array2::from_shape_fn(start[side].dim(), |at| (loss_at(at, 1e-5) - loss_at(at, -1e-5)) / 2e-5)
     })
@@ -183,8 +195,8 @@ fn differences(adapter: &Adapter, lessons: &[Lesson], similarity: Similarity) ->
 fn gradient_error<F: NdFloat + From<f32> + Into<f64>>(similarity: Similarity) -> f64 {
     let mut random = Seeded::new(21);
     let (adapter, lessons) = (random_adapter(9, &mut random), random_lessons(9, &mut random));
-    let [query, memory] = [&adapter.query_weights, &adapter.memory_weights].map(|w| w.mapv(|x| -> F { x.into() }));
-    let Gradient { query, memory, .. } = gradient(&query, &memory, &lessons, similarity);
+    let weights = [&adapter.query_weights, &adapter.memory_weights].map(|w| w.mapv(|x| -> F { x.into() }));
+    let Gradient { query, memory, .. } = gradient_at(&weights, &lessons, similarity);
     let dense = [query, memory].map(|factors| factors.left.t().dot(&factors.right).mapv(|g| -> f64 { g.into() }));
     let differences = differences(&adapter, &lessons, similarity);
     let most = |values: Vec<f64>| values.into_iter().fold(0.0, |most: f64, x| most.max(x.abs()));
@@ -321,7 +333,8 @@ fn replay_comes_from_earlier_queries_only() {
 #[test]
 fn a_zero_vector_takes_no_gradient() {
     let lesson = random_lessons(6, &mut Seeded::new(3)).swap_remove(2);
-    let gradient = gradient::<f64>(&Array2::zeros((6, 6)), &Array2::zeros((6, 6)), &[lesson], Similarity::Cosine);
+    let zeros = [Array2::<f64>::zeros((6, 6)), Array2::zeros((6, 6))];
+    let gradient = gradient_at(&zeros, &[lesson], Similarity::Cosine);
     assert_eq!(gradient.memory.left.row(1), Array1::<f64>::zeros(6));
     assert!(gradient.memory.left.iter().all(|x| x.is_finite()));
 }

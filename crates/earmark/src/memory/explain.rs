@@ -123,7 +123,7 @@ impl Namespace {
 
     fn explained_rounds(&self, recall: &StoredRecall) -> Result<Vec<ExplainedRound>> {
         let ids = |rows: Vec<Row>| -> Result<Vec<String>> {
-            Ok(self.store.ids(&rows)?.into_iter().flatten().collect())
+            Ok(self.ids(&rows)?.into_iter().flatten().collect())
         };
         let round = |round: &crate::store::Round| {
             let labelled = |useful| round.labels.iter().filter(move |l| l.useful == useful).map(|l| l.row).collect();
@@ -150,7 +150,7 @@ impl Namespace {
             neighbours.push(Neighbour {
                 similarity,
                 query: then.log.query,
-                useful: memories.into_iter().map(|m| m.content).collect(),
+                useful: memories.into_iter().map(|(_, memory)| memory.content).collect(),
             });
         }
         Ok(neighbours)

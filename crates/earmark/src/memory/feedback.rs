@@ -77,7 +77,9 @@ impl Namespace {
             report.repeated = same_labels(recall, &labels);
             return if report.repeated { Ok(report) } else { Err(already_closed(recall)) };
         }
-        self.store.close_recall(&recall.log.id, &labels)?;
+        let last = recall.rounds.len().saturating_sub(1);
+        let placed: Vec<(usize, Label)> = labels.into_iter().map(|label| (round_of(recall, label.row, last), label)).collect();
+        self.store.close_recall(&recall.log.id, &placed)?;
         if self.settings().learn_at_once {
             report.learning_version = self.learn()?;
         }
@@ -98,7 +100,7 @@ impl Namespace {
         let rows = |round: &Round| round.slate.iter().map(|entry| entry.row).collect::<Vec<Row>>();
         let last = recall.rounds.last().map(rows).unwrap_or_default();
         let ever: Vec<Row> = recall.rounds.iter().flat_map(rows).collect();
-        Ok(Shown { last: self.store.ids(&last)?, ever: self.store.ids(&ever)?.into_iter().flatten().collect() })
+        Ok(Shown { last: self.ids(&last)?, ever: self.ids(&ever)?.into_iter().flatten().collect() })
     }
 
     fn labels(&self, verdict: &Verdict) -> Result<Vec<Label>> {
@@ -156,6 +158,12 @@ fn check_shown(recall_id: &str, shown: &Shown, field: &str, ids: &[String]) -> R
         None => Ok(()),
         Some(id) => Err(Error::invalid(field, format!("names `{id}`, which recall `{recall_id}` did not show"))),
     }
+}
+
+/// The latest round that showed a memory.
+fn round_of(recall: &StoredRecall, row: Row, last: usize) -> usize {
+    let shows = |round: &Round| round.slate.iter().any(|entry| entry.row == row);
+    recall.rounds.iter().rposition(shows).unwrap_or(last)
 }
 
 fn same_labels(recall: &StoredRecall, labels: &[Label]) -> bool {

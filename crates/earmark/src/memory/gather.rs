@@ -84,7 +84,7 @@ impl Namespace {
     }
 
     fn look_up(&self, question: &str, query: &[f32], rows: Vec<Row>, learned: &Learned) -> Result<Gathered> {
-        let memories = self.store.memories(&rows)?;
+        let (rows, memories): (Vec<Row>, Vec<Memory>) = self.store.memories(&rows)?.into_iter().unzip();
         let vectors = self.store.vectors(&rows)?;
         let neighbours = self.store.neighbours(&rows)?;
         let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();

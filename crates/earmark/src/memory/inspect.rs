@@ -1,11 +1,14 @@
 //! Looking at a namespace: lists, counts, health.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Namespace;
 use crate::{
     error::{Error, Result},
     record::{Memory, Scope},
+    store::Row,
 };
 
 /// A namespace in numbers.
@@ -32,6 +35,12 @@ impl Namespace {
     /// [`Error::NotFound`]; storage errors.
     pub fn get(&self, id: &str) -> Result<Memory> {
         self.store.get(id)?.ok_or_else(|| Error::not_found("memory", id))
+    }
+
+    /// Ids of rows, in order; `None` where a memory was forgotten.
+    pub(super) fn ids(&self, rows: &[Row]) -> Result<Vec<Option<String>>> {
+        let found: HashMap<Row, String> = self.store.memories(rows)?.into_iter().map(|(row, m)| (row, m.id)).collect();
+        Ok(rows.iter().map(|row| found.get(row).cloned()).collect())
     }
 
     /// The memories of a scope, oldest first, at most `limit`.

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Namespace, Settings, gather::Gathered};
 use crate::{
     error::{Error, Result},
-    learn::{Example, Experience, Learner, Past, PastLabel, PastQuestion, Prior, fit, logit},
+    learn::{Example, Experience, Learner, Past, PastLabel, PastQuestion, Prior, fit},
     params::{Params, Recipe},
     random::Seeded,
     recall::{

@@ -15,9 +15,10 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU64},
+    time::Duration,
 };
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 pub use explain::{Explanation, ExplainedCandidate, ExplainedRound, Neighbour};
 pub use forget::Forget;
@@ -47,7 +48,7 @@ pub struct Settings {
     /// Open recalls kept for late feedback; the oldest expire first.
     pub max_open_recalls: usize,
     /// Age at which an open recall expires.
-    pub max_open_age: SignedDuration,
+    pub max_open_age: Duration,
     /// Seed of everything random; the same log and seed give the same learned state.
     pub seed: u64,
 }
@@ -58,7 +59,7 @@ impl Default for Settings {
             params: Params::default(),
             learn_at_once: true,
             max_open_recalls: 10_000,
-            max_open_age: SignedDuration::from_hours(24 * 30),
+            max_open_age: Duration::from_secs(30 * 24 * 3600),
             seed: 0,
         }
     }
@@ -184,7 +185,7 @@ impl Namespace {
     /// Unit vectors of `texts`, after making sure that the namespace belongs to this encoder.
     fn encode(&self, texts: &[String], side: Side) -> Result<Vec<Vec<f32>>> {
         let encoder = self.shared.encoder()?;
-        self.claim(encoder.as_ref())?;
+        self.store.stamp_encoder(&EncoderStamp { model: encoder.model().to_owned(), dimension: encoder.dimension() })?;
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut vectors = encoder.encode(&texts, side)?;
         for vector in &mut vectors {
@@ -192,26 +193,6 @@ impl Namespace {
             normalize(vector);
         }
         Ok(vectors)
-    }
-
-    /// Stamps the namespace with the encoder, or refuses an encoder other than the stamped one.
-    fn claim(&self, encoder: &dyn Encoder) -> Result<()> {
-        let ours = EncoderStamp { model: encoder.model().to_owned(), dimension: encoder.dimension() };
-        let stamped = match self.store.encoder()? {
-            Some(stamp) => stamp,
-            None => {
-                self.store.stamp_encoder(&ours)?;
-                self.store.encoder()?.unwrap_or_else(|| ours.clone())
-            }
-        };
-        if stamped == ours {
-            return Ok(());
-        }
-        Err(Error::EncoderMismatch {
-            namespace: self.name.clone(),
-            expected: stamped.to_string(),
-            received: ours.to_string(),
-        })
     }
 
     fn check_dimension(&self, expected: usize, received: usize) -> Result<()> {

@@ -31,7 +31,9 @@ impl Namespace {
         const PORTION: usize = 256;
         let encoder = self.shared.encoder()?;
         let stamp = EncoderStamp { model: encoder.model().to_owned(), dimension: encoder.dimension() };
-        let all = self.store.begin_reembed(&stamp)?;
+        self.store.begin_reembed(&stamp)?;
+        let counts = self.store.counts()?;
+        let all = (counts.memories + counts.closed + counts.open) as usize;
         let mut report = ReembedReport { encoder: stamp.model.clone(), ..Default::default() };
         loop {
             let portion = self.store.reembed_missing(PORTION)?;
@@ -41,8 +43,8 @@ impl Namespace {
             let done = encode_portion(encoder.as_ref(), &portion)?;
             report.memories += done.iter().filter(|d| matches!(d, Reembedded::Memory(..))).count();
             report.queries += done.iter().filter(|d| matches!(d, Reembedded::Query(..))).count();
-            self.store.put_reembedded(&done)?;
-            progress(report.memories + report.queries, all as usize);
+            self.store.put_reembedded(done)?;
+            progress(report.memories + report.queries, all);
         }
         self.store.finish_reembed()?;
         self.train()?;

@@ -12,7 +12,10 @@ mod posterior;
 mod slate;
 mod turn;
 
-pub use adapter::{Adapted, Adapter, adapted_rows, cosine_rows, probabilities};
+pub(crate) use adapter::stack;
+#[cfg(test)]
+pub(crate) use adapter::adapt_all;
+pub use adapter::{Adapted, Adapter, probabilities};
 pub use episode::{Closed, Episode, Round};
 pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
 pub use features::{Evidence, FEATURE_NAMES, FEATURES, STATIC_PRECISION, STATIC_WEIGHTS, features};
