@@ -2,8 +2,9 @@
 
 pub mod encode;
 mod error;
-mod filter;
+pub mod filter;
 mod record;
+pub mod store;
 pub mod vector;
 
 pub use error::{Error, ErrorKind, Result};
