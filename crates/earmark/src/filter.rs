@@ -25,6 +25,7 @@ use jiff::Timestamp;
 
 pub use matches::matches;
 pub use number::Number;
+pub(crate) use matches::{contains_folded, fold};
 pub(crate) use path::{flatten, lookup};
 
 /// A parsed filter.

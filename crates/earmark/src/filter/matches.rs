@@ -29,6 +29,7 @@ fn passes(field: &Field, test: &Test, memory: &Memory) -> bool {
         Field::SessionId => text_passes(memory.session_id.as_ref(), test),
         Field::OccurredAt => memory.occurred_at.is_some_and(|at| time_passes(at, test)),
         Field::CreatedAt => time_passes(memory.created_at, test),
+        Field::Tags if memory.tags.is_empty() => false,
         Field::Tags => json_passes(&Value::from(memory.tags.clone()), test),
         Field::Metadata(path) => lookup(&memory.metadata, path).is_some_and(|value| json_passes(value, test)),
     }

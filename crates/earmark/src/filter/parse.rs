@@ -110,6 +110,9 @@ fn equals(field: &Field, operand: &Value, path: &str) -> Result<Filter> {
 
 fn one_of(field: &Field, operand: &Value, path: &str) -> Result<Filter> {
     let items = operand.as_array().ok_or_else(|| invalid(path, "needs a list"))?;
+    if items.len() > MAX_CONDITIONS {
+        return Err(invalid(path, format!("has {} values; the limit is {MAX_CONDITIONS}", items.len())));
+    }
     if is_time(field) || items.iter().any(Value::is_null) {
         let each = items.iter().enumerate().map(|(i, item)| equals(field, item, &format!("{path}[{i}]")));
         return Ok(Filter::Any(each.collect::<Result<_>>()?));
