@@ -3,13 +3,16 @@
 pub mod critic;
 pub mod encode;
 mod error;
-mod filter;
+pub mod filter;
 pub mod learn;
+mod memory;
 mod params;
 mod product;
 pub mod random;
 pub mod recall;
 mod record;
+pub mod store;
+mod time;
 pub mod vector;
 
 pub use error::{Error, ErrorKind, Result};
@@ -18,4 +21,13 @@ pub use params::{
     FinalSlate, Initialisation, LogProbability, Optimizer, Params, Probability, Recipe, ReplaySampling, ReplayUnobserved,
     Similarity, TrainingSlate,
 };
-pub use record::{Memory, Metadata, NewMemory, Remembered, Scope};
+pub use memory::{
+    Earmark, ExplainedCandidate, ExplainedRound, Explanation, Forget, Imported, Judge, LabelCounts, LearningStatus,
+    LearningVersion, MAX_CONTENT_BYTES, MAX_ITEMS, MAX_QUERY_BYTES, MAX_TOP_K, Namespace, Neighbour, Overview,
+    ReembedReport, Refused, Settings, messages,
+};
+pub use record::{
+    Explore, Feedback, FeedbackReport, Memory, Metadata, NewMemory, Previous, Recall, RecallRequest, Recalled,
+    Remembered, Scope, Scores, Uncited,
+};
+pub use time::parse_instant;

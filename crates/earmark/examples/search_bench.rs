@@ -1,0 +1,258 @@
+//! Measures search over many memories and prints one Markdown table.
+//!
+//! ```text
+//! cargo run --release -p earmark --example search_bench -- --memories 200000 --dimension 384 --queries 1000
+//! ```
+//!
+//! Vectors: `centres` random directions (default: one per 100 memories), each memory one of them plus noise
+//! of the same length as the centre, so that a memory's nearest neighbours are close together as those of
+//! real text are; queries are made the same way. Texts: 12 to 30 words of a vocabulary of 50,000 with
+//! Zipf's frequencies. All times are of one thread, median per call.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use earmark::store::{CandidateLog, DataFolder, EncoderStamp, Hit, Insert, RecallLog, Row, SlateEntry, Store};
+use earmark::{Filter, NewMemory, Scope, vector};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::json;
+
+const K: usize = 20;
+const VOCABULARY: f64 = 50_000.0;
+
+struct Sizes {
+    memories: usize,
+    dimension: usize,
+    queries: usize,
+    centres: usize,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sizes = sizes()?;
+    let folder = tempfile::tempdir()?;
+    let data = DataFolder::open(folder.path())?;
+    let store = data.open_namespace("bench", true)?;
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let centres: Vec<Vec<f32>> = (0..sizes.centres).map(|_| direction(&mut random, sizes.dimension)).collect();
+
+    let start = Instant::now();
+    fill(&store, &sizes, &centres, &mut random)?;
+    let filled = start.elapsed();
+    drop(store);
+    // Lets the process that wrote go, segments made by the first opening.
+    drop(data.open_namespace("bench", false)?);
+    let before = resident_bytes();
+    let start = Instant::now();
+    let store = data.open_namespace("bench", false)?;
+    let opened = start.elapsed();
+    let heap = resident_bytes().saturating_sub(before);
+
+    let queries: Vec<Vec<f32>> = (0..sizes.queries).map(|_| near(&centres, &mut random)).collect();
+    let texts: Vec<String> = (0..sizes.queries).map(|_| sentence(&mut random, 6)).collect();
+    println!("{} memories of {} dimensions, {} queries, top {K}\n", sizes.memories, sizes.dimension, sizes.queries);
+    println!("| what | result |\n|---|---|");
+    row("remember, per memory (batches of 1,000)", &time(filled / sizes.memories as u32));
+    row("open", &time(opened));
+    let usage = store.disk_usage()?;
+    let per = |bytes: u64| format!("{} bytes", bytes / sizes.memories as u64);
+    row("database, per memory", &per(usage.database_bytes));
+    row("segments (cache), per memory", &per(usage.segments_bytes));
+    row("resident after open, per memory", &per(heap));
+    measure_search(&store, &sizes, &queries)?;
+    measure_scopes(&store, &queries)?;
+    measure_words(&store, &texts)?;
+    measure_log(&store, &queries, &texts)?;
+    row("resident in the end", &format!("{} MB", resident_bytes() >> 20));
+    Ok(())
+}
+
+fn measure_search(store: &Store, sizes: &Sizes, queries: &[Vec<f32>]) -> earmark::Result<()> {
+    let rows: Vec<Row> = store.list(&Scope::default(), None, sizes.memories)?.into_iter().map(|(row, _)| row).collect();
+    let flat: Vec<f32> = rows.chunks(10_000).map(|rows| store.vectors(rows)).collect::<earmark::Result<Vec<_>>>()?.concat().concat();
+    let everything = Scope::default();
+    let (mut scans, mut searches, mut same) = (Vec::new(), Vec::new(), 0);
+    for query in queries {
+        let start = Instant::now();
+        let expected = black_box(scan(&flat, &rows, query));
+        scans.push(start.elapsed());
+        let start = Instant::now();
+        let found = black_box(store.search(query, K, &everything)?);
+        searches.push(start.elapsed());
+        same += usize::from(expected.iter().map(|hit| hit.row).eq(found.iter().map(|hit| hit.row)));
+    }
+    let (scan, search) = (median(scans), median(searches));
+    row("plain f32 scan", &time(scan));
+    row("search", &time(search));
+    row("search / plain scan", &format!("{:.2}", search.as_secs_f64() / scan.as_secs_f64()));
+    row("same top 20", &format!("{:.2} % of {} queries", 100.0 * same as f64 / queries.len() as f64, queries.len()));
+    Ok(())
+}
+
+fn measure_scopes(store: &Store, queries: &[Vec<f32>]) -> earmark::Result<()> {
+    let filters = [
+        ("1 of 1,000 users", json!({"user_id": "u7"})),
+        ("1 % by metadata", json!({"share": {"lt": 10}})),
+        ("10 % by metadata", json!({"share": {"lt": 100}})),
+        ("50 % by metadata", json!({"share": {"lt": 500}})),
+        ("50 % and 1 of 1,000 users", json!({"AND": [{"share": {"lt": 500}}, {"user_id": "u7"}]})),
+        ("NOT 1 of 2 kinds (50 %)", json!({"NOT": {"kind": "even"}})),
+        ("10 of 1,000 users by OR", json!({"OR": (0..10).map(|u| json!({"user_id": format!("u{u}")})).collect::<Vec<_>>()})),
+    ];
+    for (name, filter) in filters {
+        let scope = Scope { filter: Some(Filter::parse(&filter)?), ..Scope::default() };
+        let times = queries.iter().take(200).map(|query| timed(|| store.search(query, K, &scope)));
+        row(&format!("search, {name}"), &time(median(times.collect::<earmark::Result<_>>()?)));
+    }
+    Ok(())
+}
+
+fn measure_words(store: &Store, texts: &[String]) -> earmark::Result<()> {
+    let everything = Scope::default();
+    let times = texts.iter().map(|text| timed(|| store.search_words(text, K, &everything)));
+    row("search_words, 6 words", &time(median(times.collect::<earmark::Result<_>>()?)));
+    let common = (0..20).map(word).collect::<Vec<_>>().join(" ");
+    let times = (0..20).map(|_| timed(|| store.search_words(&common, K, &everything)));
+    row("search_words, the 20 most common words", &time(median(times.collect::<earmark::Result<_>>()?)));
+    let rows: Vec<Row> = (1..=50).map(Row).collect();
+    let times = texts.iter().map(|text| timed(|| store.word_scores(text, &rows)));
+    row("word_scores of 50", &time(median(times.collect::<earmark::Result<_>>()?)));
+    Ok(())
+}
+
+fn measure_log(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earmark::Result<()> {
+    let before = store.disk_usage()?.database_bytes;
+    let mut times = Vec::new();
+    for (i, (query, text)) in queries.iter().zip(texts).enumerate() {
+        let candidates: Vec<CandidateLog> =
+            (0..50).map(|c| CandidateLog { row: Row(1 + (i * 50 + c) as i64 % 1_000), features: vec![0.5; 8] }).collect();
+        let slate = candidates.iter().take(5).map(|c| SlateEntry { row: c.row, explored: false }).collect();
+        let log = RecallLog {
+            id: format!("rc_{i}"),
+            query: text.clone(),
+            query_vector: query.clone(),
+            scope_json: "{}".to_owned(),
+            learning_version: 0,
+            recipe: "default".to_owned(),
+            candidates,
+            slate,
+            created_at: jiff::Timestamp::now(),
+        };
+        times.push(timed(|| store.log_recall(&log))?);
+    }
+    row("log_recall, 50 candidates of 8 features", &time(median(times)));
+    let grown = store.disk_usage()?.database_bytes.saturating_sub(before);
+    row("log_recall, bytes on disk", &format!("{} bytes", grown / queries.len() as u64));
+    Ok(())
+}
+
+fn fill(store: &Store, sizes: &Sizes, centres: &[Vec<f32>], random: &mut ChaCha8Rng) -> earmark::Result<()> {
+    store.stamp_encoder(&EncoderStamp { model: "bench".to_owned(), dimension: sizes.dimension })?;
+    for start in (0..sizes.memories).step_by(1_000) {
+        let items = (start..(start + 1_000).min(sizes.memories)).map(|i| insert(i, centres, random)).collect();
+        store.insert(items)?;
+    }
+    Ok(())
+}
+
+fn insert(i: usize, centres: &[Vec<f32>], random: &mut ChaCha8Rng) -> Insert {
+    let words = random.random_range(12..=30);
+    let mut memory = NewMemory::new(format!("{} number{i}", sentence(random, words)));
+    memory.user_id = Some(format!("u{}", random.random_range(0..1_000)));
+    memory.session_id = Some(format!("s{}", i / 30));
+    memory.kind = Some(if i.is_multiple_of(2) { "even" } else { "odd" }.to_owned());
+    memory.metadata.insert("share".to_owned(), json!(random.random_range(0..1_000)));
+    Insert { words: memory.content.clone(), vector: near(centres, random), memory }
+}
+
+fn scan(flat: &[f32], rows: &[Row], query: &[f32]) -> Vec<Hit> {
+    let mut best: Vec<Hit> = Vec::with_capacity(K + 1);
+    for (vector, row) in flat.chunks_exact(query.len()).zip(rows) {
+        let score = vector::dot(query, vector);
+        if best.len() < K || score > best[K - 1].score {
+            let at = best.partition_point(|hit| hit.score >= score);
+            best.insert(at, Hit { row: *row, score });
+            best.truncate(K);
+        }
+    }
+    best
+}
+
+fn direction(random: &mut ChaCha8Rng, dimension: usize) -> Vec<f32> {
+    let mut normal = || (0..6).map(|_| random.random::<f32>()).sum::<f32>() - 3.0;
+    let mut vector: Vec<f32> = (0..dimension).map(|_| normal()).collect();
+    vector::normalize(&mut vector);
+    vector
+}
+
+fn near(centres: &[Vec<f32>], random: &mut ChaCha8Rng) -> Vec<f32> {
+    let centre = &centres[random.random_range(0..centres.len())];
+    let noise = direction(random, centre.len());
+    let mut vector: Vec<f32> = centre.iter().zip(noise).map(|(c, n)| c + n).collect();
+    vector::normalize(&mut vector);
+    vector
+}
+
+/// Ranks drawn so that the r-th word is about 1/r as frequent as the first.
+fn sentence(random: &mut ChaCha8Rng, words: usize) -> String {
+    let rank = |random: &mut ChaCha8Rng| (VOCABULARY.powf(random.random::<f64>()) - 1.0) as usize;
+    (0..words).map(|_| word(rank(random))).collect::<Vec<_>>().join(" ")
+}
+
+fn word(rank: usize) -> String {
+    let letters = |mut n: usize| {
+        let mut word = String::new();
+        while n > 0 {
+            word.push(char::from(b'a' + (n % 26) as u8));
+            n /= 26;
+        }
+        word
+    };
+    format!("w{}", letters(rank + 1))
+}
+
+fn timed<T>(work: impl FnOnce() -> earmark::Result<T>) -> earmark::Result<Duration> {
+    let start = Instant::now();
+    black_box(work()?);
+    Ok(start.elapsed())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn time(duration: Duration) -> String {
+    format!("{:.3} ms", duration.as_secs_f64() * 1_000.0)
+}
+
+fn row(what: &str, result: &str) {
+    println!("| {what} | {result} |");
+}
+
+/// Memory of this process in use, mapped files included; 0 where the system does not say.
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4_096
+}
+
+fn sizes() -> Result<Sizes, Box<dyn std::error::Error>> {
+    let mut sizes = Sizes { memories: 200_000, dimension: 384, queries: 1_000, centres: 0 };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    for pair in arguments.chunks(2) {
+        let [name, value] = pair else { return Err("every flag needs a number".into()) };
+        let field = match name.as_str() {
+            "--memories" => &mut sizes.memories,
+            "--dimension" => &mut sizes.dimension,
+            "--queries" => &mut sizes.queries,
+            "--centres" => &mut sizes.centres,
+            _ => return Err(format!("unknown flag {name}; known are --memories, --dimension, --queries, --centres").into()),
+        };
+        *field = value.parse()?;
+    }
+    if sizes.centres == 0 {
+        sizes.centres = (sizes.memories / 100).max(1);
+    }
+    Ok(sizes)
+}

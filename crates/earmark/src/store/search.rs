@@ -1,0 +1,228 @@
+//! Exact search by cosine: a pass over the byte codes, then the true scores of those that may be among the best.
+
+use std::sync::{PoisonError, RwLockReadGuard};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::bank::{Bank, Mark, Place};
+use super::database::Attempt;
+use super::memories::{unit, wrong_dimension};
+use super::quantize::{Codes, dot_codes, error_margin, quantize};
+use super::scope::{self, Checker};
+use super::shortlist::Shortlist;
+use super::{Hit, Row, Store, pack};
+use crate::error::Result;
+use crate::record::Scope;
+use crate::vector::dot;
+
+/// Memories asked to learn what share of them a scope has.
+const SAMPLE: usize = 64;
+/// A share of the sample above which it is cheaper to ask the best ones one by one than to list all.
+const COMMON: f64 = 0.1;
+/// Longest list to ask one by one before the whole scope is listed instead.
+const MOST_ASKED: usize = 8_192;
+
+/// What is left of a scope once the index was asked.
+pub(crate) enum Allowed {
+    /// Every memory.
+    Everything,
+    /// These, in order.
+    Rows(Vec<Row>),
+    /// Ask for each; about this share passes.
+    Ask(f64),
+}
+
+impl Store {
+    /// The `k` memories of the scope whose vectors have the largest cosine with `query` `[d]`; best first,
+    /// ties by lower row. The scope is applied first: fewer than `k` come back only if it has fewer.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidInput`] for a query of the wrong length or with numbers that are not finite.
+    pub fn search(&self, query: &[f32], k: usize, scope: &Scope) -> Result<Vec<Hit>> {
+        let query = unit(query.to_vec(), "query_vector")?;
+        self.database.read(|snapshot| {
+            for _ in 0..2 {
+                let bank = self.bank(snapshot)?;
+                if bank.len() == 0 || k == 0 {
+                    return Ok(Vec::new());
+                }
+                if bank.dimension() != query.len() {
+                    return Err(wrong_dimension("query_vector", bank.dimension(), query.len()).into());
+                }
+                let search = Search { bank: &bank, snapshot, query: &query, codes: quantize(&query), k };
+                if let Some(hits) = search.run(scope)? {
+                    return Ok(hits);
+                }
+                bank.drop_damaged();
+                drop(bank);
+                self.forget_bank();
+            }
+            Err(self.database.corrupt("its vector segments are damaged and could not be rebuilt").into())
+        })
+    }
+
+    /// The vectors `[d]` of these rows, unit norm, in order; empty for a row that is gone.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn vectors(&self, rows: &[Row]) -> Result<Vec<Vec<f32>>> {
+        self.database.read(|snapshot| {
+            let bank = self.bank(snapshot)?;
+            let vector = |row: &Row| match bank.find(*row).and_then(|place| bank.vector(place)) {
+                Some(vector) => Ok(vector.to_vec()),
+                None => stored_vector(snapshot, *row),
+            };
+            rows.iter().map(vector).collect()
+        })
+    }
+
+    /// The bank, at least as new as the snapshot.
+    pub(crate) fn bank(&self, snapshot: &Connection) -> Attempt<RwLockReadGuard<'_, Bank>> {
+        let now = Mark::read(snapshot)?;
+        let bank = self.bank.read().unwrap_or_else(PoisonError::into_inner);
+        if bank.mark().covers(&now) {
+            return Ok(bank);
+        }
+        drop(bank);
+        let mut bank = self.bank.write().unwrap_or_else(PoisonError::into_inner);
+        if bank.mark().same_generation(&now) {
+            bank.catch_up(snapshot)?;
+        } else if !bank.mark().covers(&now) {
+            *bank = Bank::load(&self.vectors_folder, snapshot)?;
+        }
+        drop(bank);
+        Ok(self.bank.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets the bank go, so that the next search loads it anew.
+    pub(crate) fn forget_bank(&self) {
+        *self.bank.write().unwrap_or_else(PoisonError::into_inner) = Bank::default();
+    }
+}
+
+/// Asks the index what a scope comes to; `bank` gives the sample.
+pub(crate) fn allowed(snapshot: &Connection, bank: &Bank, scope: &Scope) -> Attempt<Allowed> {
+    if scope.is_everything() {
+        return Ok(Allowed::Everything);
+    }
+    let sample = bank.sample(SAMPLE);
+    let passed = scope::accepts(snapshot, scope, &sample)?.into_iter().filter(|passes| *passes).count();
+    let share = passed as f64 / sample.len().max(1) as f64;
+    if share >= COMMON {
+        return Ok(Allowed::Ask(share));
+    }
+    let most = (bank.len() / 16).max(5_000);
+    Ok(match scope::list_selective(snapshot, scope, most)? {
+        Some(rows) => Allowed::Rows(rows),
+        None => Allowed::Ask(share.max(1.0 / SAMPLE as f64)),
+    })
+}
+
+fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
+    let sql = "SELECT v.vector FROM vectors v WHERE v.row = ?1 AND v.epoch = (SELECT value FROM meta WHERE key = 'epoch')";
+    let mut statement = snapshot.prepare_cached(sql)?;
+    let vector = statement.query_row([row.0], |found| Ok(pack::unpack_floats(found.get_ref(0)?.as_blob()?)));
+    Ok(vector.optional()?.unwrap_or_default())
+}
+
+/// One search over one bank; every step answers `None` if a segment turned out to be damaged.
+struct Search<'a> {
+    bank: &'a Bank,
+    snapshot: &'a Connection,
+    query: &'a [f32],
+    codes: Codes,
+    k: usize,
+}
+
+impl Search<'_> {
+    fn run(&self, scope: &Scope) -> Attempt<Option<Vec<Hit>>> {
+        match allowed(self.snapshot, self.bank, scope)? {
+            Allowed::Everything => Ok(self.exact(&self.scan(self.k))),
+            Allowed::Rows(rows) => Ok(self.exact(&self.scan_rows(&rows))),
+            Allowed::Ask(share) => self.ask(scope, share),
+        }
+    }
+
+    fn shortlist(&self, want: usize) -> Shortlist<(Row, Place)> {
+        Shortlist::new(want, error_margin(&self.codes, self.bank.widest_scale()))
+    }
+
+    /// The best `want` of all by approximate score, and those too close to call.
+    fn scan(&self, want: usize) -> Vec<(f32, (Row, Place))> {
+        let mut list = self.shortlist(want);
+        for (part, entries) in self.bank.views() {
+            for (at, codes) in entries.codes.chunks_exact(entries.dimension.max(1)).enumerate() {
+                let score = dot_codes(&self.codes.codes, codes) * entries.scales[at] * self.codes.scale;
+                let place = Place { part, at: at as u32 };
+                if score >= list.floor() && !self.bank.is_dead(place) {
+                    list.push(score, (Row(entries.rows[at]), place));
+                }
+            }
+        }
+        list.finish()
+    }
+
+    fn scan_rows(&self, rows: &[Row]) -> Vec<(f32, (Row, Place))> {
+        let mut list = self.shortlist(self.k);
+        for row in rows {
+            let Some(place) = self.bank.find(*row) else { continue };
+            let entries = self.bank.view(place.part);
+            let at = place.at as usize;
+            let score = dot_codes(&self.codes.codes, entries.codes_of(at)) * entries.scales[at] * self.codes.scale;
+            list.push(score, (*row, place));
+        }
+        list.finish()
+    }
+
+    /// Goes down the list of all and asks of each whether it is in the scope; lists the scope if that gets long.
+    fn ask(&self, scope: &Scope, share: f64) -> Attempt<Option<Vec<Hit>>> {
+        let mut checker = Checker::new(self.snapshot, scope)?;
+        let mut want = ((self.k as f64 / share) * 1.5) as usize + 64;
+        while want <= MOST_ASKED.max(2 * self.k) {
+            let list = self.scan(want);
+            let complete = list.len() >= self.bank.len();
+            if let Some(passed) = self.passed(&list, &mut checker, complete)? {
+                return Ok(self.exact(&passed));
+            }
+            want *= 4;
+        }
+        Ok(self.exact(&self.scan_rows(&scope::list_all(self.snapshot, scope)?)))
+    }
+
+    /// Those of the list that pass, down to where no other can be among the best `k`; `None` if the list is too short.
+    fn passed(
+        &self,
+        list: &[(f32, (Row, Place))],
+        checker: &mut Checker<'_>,
+        complete: bool,
+    ) -> Attempt<Option<Vec<(f32, (Row, Place))>>> {
+        let margin = error_margin(&self.codes, self.bank.widest_scale());
+        let mut passed: Vec<(f32, (Row, Place))> = Vec::new();
+        for item in list {
+            if passed.len() >= self.k && item.0 < passed[self.k - 1].0 - margin {
+                return Ok(Some(passed));
+            }
+            if checker.accepts(item.1.0)? {
+                passed.push(*item);
+            }
+        }
+        Ok(complete.then_some(passed))
+    }
+
+    /// The best `k` of a list by the true score.
+    fn exact(&self, list: &[(f32, (Row, Place))]) -> Option<Vec<Hit>> {
+        let hit = |(_, (row, place)): &(f32, (Row, Place))| {
+            let vector = self.bank.vector(*place)?;
+            Some(Hit { row: *row, score: dot(self.query, vector).clamp(-1.0, 1.0) })
+        };
+        let mut hits = list.iter().map(hit).collect::<Option<Vec<Hit>>>()?;
+        hits.sort_by(best_first);
+        hits.truncate(self.k);
+        Some(hits)
+    }
+}
+
+/// Order of results.
+pub(crate) fn best_first(a: &Hit, b: &Hit) -> std::cmp::Ordering {
+    b.score.total_cmp(&a.score).then_with(|| a.row.cmp(&b.row))
+}
