@@ -310,7 +310,7 @@ impl Learned {
         match (params.recipe, &self.state) {
             (Recipe::Paper, state) => {
                 let learned = match state {
-                    State::Ear(learner) => learner.adapter().adapt(&gathered.pool, params.similarity).relevance,
+                    State::Ear(learner) => learner.adapter().adapt(&gathered.pool, params.similarity).relevance.to_vec(),
                     _ => gathered.dense(),
                 };
                 Ranking { base: gathered.dense(), learned }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Label, Pick, Pool, Round, Slate, Terms, cosine_rows};
-use crate::params::Params;
+use super::{Candidate, Label, Pick, Pool, Round, Slate, Terms};
+use crate::{params::Params, vector::normalize};
 use ndarray::{Array2, ArrayView2};
 
 /// How far a critic can be trusted.
@@ -124,7 +124,9 @@ impl PosteriorEpisode {
     /// Starts from the log-odds `[K]` of the learned ranking.
     pub fn new(pool: Arc<Pool>, log_odds: Vec<f32>, params: &Params) -> Self {
         let mut unit_memories = pool.memories().clone();
-        cosine_rows(&mut unit_memories);
+        for mut row in unit_memories.rows_mut() {
+            row.as_slice_mut().into_iter().for_each(normalize);
+        }
         PosteriorEpisode { params: *params, pool, unit_memories, beliefs: Beliefs::new(log_odds), rounds: Vec::new() }
     }
 
