@@ -34,7 +34,10 @@ struct Options {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = options()?;
     rayon::ThreadPoolBuilder::new().num_threads(options.threads).build_global()?;
-    println!("threads: {}, clock: {}, K = {CANDIDATES}, T = {ROUNDS}, replays: {REPLAYS}\n", options.threads, options.clock);
+    println!(
+        "threads: {}, clock: {}, K = {CANDIDATES}, T = {ROUNDS}, replays: {REPLAYS}\n",
+        options.threads, options.clock
+    );
     println!("| d | queries per step | earmark ms | NumPy reference ms | ratio | NumPy batched ms | ratio |");
     println!("|---:|---:|---:|---:|---:|---:|---:|");
     for &dimension in &options.dimensions {
@@ -47,7 +50,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn options() -> Result<Options, Box<dyn std::error::Error>> {
     let dimensions = vec![384, 768, 1536, 3584];
-    let mut options = Options { python: None, threads: 1, dimensions, seconds: 1.0, repeats: 3, clock: "wall".to_owned() };
+    let mut options =
+        Options { python: None, threads: 1, dimensions, seconds: 1.0, repeats: 3, clock: "wall".to_owned() };
     let mut words = std::env::args().skip(1);
     while let Some(flag) = words.next() {
         let value = words.next().ok_or_else(|| format!("{flag} needs a value"))?;

@@ -1,11 +1,11 @@
 //! The two matrix products of learning, as fast as one core allows.
 //!
 //! Both have one large side that is read where it is and one small side (the vectors of a few queries) that is laid out
-//! in panels first. A tile of the result, six rows by one panel, stays in registers over the whole depth; whoever asks
-//! for it can use it there, so that a gradient never has to be written to memory. Each number is one sum in the order
-//! of the depth, whatever its neighbours and however many threads.
+//! in panels first. A tile of the result, six rows by one panel, stays in registers over the whole depth. A gradient is
+//! handed over a few rows at a time while they are in the cache; as a whole it never exists. Each number is one sum in
+//! the order of the depth, whatever its neighbours and however many threads.
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::Array2;
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 use rayon::prelude::*;
 
@@ -71,11 +71,14 @@ impl Panels {
         }
     }
 
-    /// Panels with their first columns, in order.
-    fn iter(&self) -> impl Iterator<Item = (usize, &[f32])> {
-        let size = self.depth * self.width;
-        let panel = move |index: usize| &self.values[self.start + index * size..][..size];
-        (0..self.columns.div_ceil(self.width)).map(move |index| (index * self.width, panel(index)))
+    /// First column of each panel, in order.
+    fn firsts(&self) -> impl Iterator<Item = usize> {
+        (0..self.columns).step_by(self.width)
+    }
+
+    /// The panel from column `first` on.
+    fn panel(&self, first: usize) -> &[f32] {
+        &self.values[self.start + first * self.depth..][..self.depth * self.width]
     }
 
     /// How many columns the panel from `first` on really has.
@@ -96,23 +99,25 @@ impl WithSimd for PanelWidth {
 }
 
 /// `x + W x` for each row x of `rows [n x d]`, with W `[d x d]`.
-pub(crate) fn residual(weights: &Array2<f32>, rows: ArrayView2<f32>) -> Array2<f32> {
+pub(crate) fn residual(weights: &Array2<f32>, rows: Array2<f32>) -> Array2<f32> {
     let arch = Arch::new();
-    let (n, d) = rows.dim();
-    let mut out = rows.as_standard_layout().into_owned();
+    let d = rows.ncols();
+    let mut rows = if rows.is_standard_layout() { rows } else { rows.as_standard_layout().into_owned() };
     let weights = weights.as_standard_layout();
-    let (Some(weights), Some(rows)) = (weights.as_slice(), out.as_slice()) else { return out };
-    let panels = Panels::of_transposed(rows, d, arch.dispatch(PanelWidth));
+    let (Some(weights), Some(slice)) = (weights.as_slice(), rows.as_slice()) else { return rows };
+    let panels = Panels::of_transposed(slice, d, arch.dispatch(PanelWidth));
     let block = |weights| arch.dispatch(Transformed { weights, panels: &panels });
     let blocks: Vec<Vec<f32>> = weights.par_chunks((BLOCK * d).max(1)).map(block).collect();
-    for (row, mut line) in out.rows_mut().into_iter().enumerate() {
-        let moved = blocks.iter().flat_map(|block| block[row..].iter().step_by(n));
-        line.iter_mut().zip(moved).for_each(|(to, by)| *to += by);
+    for (row, mut line) in rows.rows_mut().into_iter().enumerate() {
+        let Some(line) = line.as_slice_mut() else { continue };
+        for (line, block) in line.chunks_mut(BLOCK).zip(&blocks) {
+            line.iter_mut().zip(&block[row * BLOCK..]).for_each(|(to, by)| *to += by);
+        }
     }
-    out
+    rows
 }
 
-/// A few rows of W times every x: `[rows x n]`.
+/// At most `BLOCK` rows of W times every x: `[n x BLOCK]`.
 struct Transformed<'a> {
     weights: &'a [f32],
     panels: &'a Panels,
@@ -125,15 +130,16 @@ impl WithSimd for Transformed<'_> {
     fn with_simd<S: Simd>(self, simd: S) -> Vec<f32> {
         let Panels { depth, columns, .. } = *self.panels;
         let rows: Vec<&[f32]> = self.weights.chunks_exact(depth).collect();
-        let mut out = vec![0.0; rows.len() * columns];
-        for (first, panel) in self.panels.iter() {
+        let mut out = vec![0.0; columns * BLOCK];
+        for first in self.panels.firsts() {
+            let panel = bytemuck::cast_slice(self.panels.panel(first));
+            let lines = &mut out[first * BLOCK..][..self.panels.used(first) * BLOCK];
             for (at, tile) in rows.chunks(TILE).enumerate() {
-                let lines = std::array::from_fn(|row| tile[row.min(tile.len() - 1)]);
-                let sums = rows_by_panel::<S>(simd, lines, bytemuck::cast_slice(panel));
-                for (row, sums) in sums.iter().enumerate().take(tile.len()) {
-                    let used = self.panels.used(first);
-                    let line = &mut out[(at * TILE + row) * columns + first..][..used];
-                    line.copy_from_slice(&bytemuck::cast_slice(sums)[..used]);
+                // Short of rows the last one is computed again and dropped by the reader.
+                let sums = rows_by_panel::<S>(simd, std::array::from_fn(|row| tile[row.min(tile.len() - 1)]), panel);
+                for (row, sums) in sums.iter().enumerate() {
+                    let places = lines[at * TILE + row..].iter_mut().step_by(BLOCK);
+                    places.zip(bytemuck::cast_slice(sums)).for_each(|(to, sum)| *to = *sum);
                 }
             }
         }
@@ -174,14 +180,14 @@ fn columns_by_panel<S: Simd>(simd: S, columns: &[[f32; TILE]], panel: &[S::f32s]
     sums
 }
 
-/// What to do with a piece of a row of a gradient while it is at hand.
+/// What to do with a few rows of a gradient while they are at hand.
 pub(crate) trait Consume: Copy + Send + Sync {
-    /// `weights` and each of `states` are the places in question, as long as `gradient`.
+    /// `weights` and each of `states` are the same rows, as long as `gradient`.
     fn consume<S: Simd>(self, simd: S, weights: &mut [f32], states: [&mut [f32]; 2], gradient: &[f32]);
 }
 
-/// Hands the gradient `leftᵀ right` (both `[n x d]`) piece by piece to `consumer`, with the matching pieces of the
-/// weights and of `states`, all `[d x d]` row-major. A consumer without state gets empty pieces.
+/// Hands the gradient `leftᵀ right` (both `[n x d]`) rows by rows to `consumer`, with the same rows of the weights and
+/// of `states`, all `[d x d]` row-major. A consumer without state gets empty slices.
 pub(crate) fn consume_gradient(
     left: &Array2<f32>,
     right: &Array2<f32>,
@@ -197,14 +203,16 @@ pub(crate) fn consume_gradient(
     let left = Panels::of_rows(left, d, TILE);
     let right = Panels::of_rows(right, d, arch.dispatch(PanelWidth));
     let (block, [first, second]) = ((BLOCK * d).max(1), states);
-    let work = |(at, (weights, states)): (usize, (&mut [f32], [&mut [f32]; 2]))| {
-        arch.dispatch(Block { at, weights, states, left: &left, right: &right, consumer });
+    let work = |gradient: &mut Vec<f32>, (at, (weights, states)): (usize, (&mut [f32], [&mut [f32]; 2]))| {
+        gradient.resize(weights.len(), 0.0);
+        arch.dispatch(Block { at, weights, states, left: &left, right: &right, gradient, consumer });
     };
     if first.len() == weights.len() && second.len() == weights.len() {
         let states = first.par_chunks_mut(block).zip(second.par_chunks_mut(block)).map(|(a, b)| [a, b]);
-        weights.par_chunks_mut(block).zip(states).enumerate().for_each(work);
+        weights.par_chunks_mut(block).zip(states).enumerate().for_each_init(Vec::new, work);
     } else {
-        weights.par_chunks_mut(block).map(|weights| (weights, Default::default())).enumerate().for_each(work);
+        let without = weights.par_chunks_mut(block).map(|weights| (weights, Default::default()));
+        without.enumerate().for_each_init(Vec::new, work);
     }
 }
 
@@ -214,6 +222,8 @@ struct Block<'a, C> {
     states: [&'a mut [f32]; 2],
     left: &'a Panels,
     right: &'a Panels,
+    /// Room for the gradient of the block; every place is written.
+    gradient: &'a mut [f32],
     consumer: C,
 }
 
@@ -223,21 +233,27 @@ impl<C: Consume> WithSimd for Block<'_, C> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let d = self.right.columns;
-        let [first_state, second_state] = self.states;
-        let rows = self.weights.len() / d.max(1);
-        for (column, panel) in self.right.iter() {
+        for column in self.right.firsts() {
+            let panel = bytemuck::cast_slice(self.right.panel(column));
             let used = self.right.used(column);
-            for (tile, (row, values)) in self.left.iter().skip(self.at * BLOCK / TILE).take(rows.div_ceil(TILE)).enumerate() {
-                let sums = columns_by_panel::<S>(simd, values.as_chunks().0, bytemuck::cast_slice(panel));
-                for (index, sums) in sums.iter().enumerate().take(self.left.used(row)) {
-                    let start = (tile * TILE + index) * d + column;
-                    let place = start..start + used;
-                    let states = [&mut *first_state, &mut *second_state].map(|s| s.get_mut(place.clone()).unwrap_or_default());
-                    let gradient = &bytemuck::cast_slice(sums)[..used];
-                    self.consumer.consume(simd, &mut self.weights[place.clone()], states, gradient);
+            for (tile, rows) in self.gradient.chunks_mut(TILE * d).enumerate() {
+                let values = self.left.panel(self.at * BLOCK + tile * TILE);
+                let sums = columns_by_panel::<S>(simd, values.as_chunks().0, panel);
+                for (row, sums) in rows.chunks_exact_mut(d).zip(&sums) {
+                    store::<S>(&mut row[column..][..used], sums);
                 }
             }
         }
+        self.consumer.consume(simd, self.weights, self.states, self.gradient);
+    }
+}
+
+/// Writes the first of `sums`; a whole panel in two stores.
+#[inline(always)]
+fn store<S: Simd>(to: &mut [f32], sums: &[S::f32s; VECTORS]) {
+    match bytemuck::try_cast_slice_mut::<f32, S::f32s>(to) {
+        Ok(vectors) if vectors.len() == VECTORS => vectors.copy_from_slice(sums),
+        _ => to.copy_from_slice(&bytemuck::cast_slice(sums)[..to.len()]),
     }
 }
 
@@ -270,7 +286,7 @@ mod tests {
         let mut random = Seeded::new(3);
         for (n, d) in [(0, 5), (1, 1), (3, 7), (20, 16), (33, 50), (100, 131)] {
             let (weights, left, right) = (draw(d, d, &mut random), draw(n, d, &mut random), draw(n, d, &mut random));
-            assert!(close(&residual(&weights, right.view()), &(&right + &right.dot(&weights.t()))), "{n} x {d}");
+            assert!(close(&residual(&weights, right.clone()), &(&right + &right.dot(&weights.t()))), "{n} x {d}");
             let (mut sum, mut first, mut second) = (weights.clone(), vec![0.0; d * d], vec![0.0; d * d]);
             consume_gradient(&left, &right, &mut sum, [&mut first, &mut second], Add);
             let gradient = left.t().dot(&right);
@@ -286,9 +302,9 @@ mod tests {
     fn a_row_does_not_depend_on_its_neighbours() {
         let mut random = Seeded::new(4);
         let (weights, rows) = (draw(40, 40, &mut random), draw(37, 40, &mut random));
-        let all = residual(&weights, rows.view());
+        let all = residual(&weights, rows.clone());
         for row in 0..37 {
-            let alone = residual(&weights, rows.slice(ndarray::s![row..row + 1, ..]));
+            let alone = residual(&weights, rows.slice(ndarray::s![row..row + 1, ..]).to_owned());
             assert_eq!(alone.row(0), all.row(row));
         }
     }

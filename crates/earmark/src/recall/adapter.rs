@@ -51,9 +51,7 @@ impl Adapter {
     /// # Panics
     /// If a pool has another dimension.
     pub fn adapt_all(&self, pools: &[&Pool], similarity: Similarity) -> Vec<Adapted> {
-        adapt_all(&self.query_weights, &self.memory_weights, pools, similarity, |weights, rows| {
-            residual(weights, rows.view())
-        })
+        adapt_all(&self.query_weights, &self.memory_weights, pools, similarity, residual)
     }
 }
 
@@ -103,11 +101,11 @@ pub(crate) fn adapt_all<F: NdFloat + From<f32>>(
     memory_weights: &Array2<F>,
     pools: &[&Pool],
     similarity: Similarity,
-    residual: impl Fn(&Array2<F>, &Array2<F>) -> Array2<F>,
+    residual: impl Fn(&Array2<F>, Array2<F>) -> Array2<F>,
 ) -> Vec<Adapted<F>> {
     let (queries, memories) = stack(pools, query_weights.nrows());
-    let queries = residual(query_weights, &queries);
-    let memories = residual(memory_weights, &memories);
+    let queries = residual(query_weights, queries);
+    let memories = residual(memory_weights, memories);
     let mut row = 0;
     let take = |(at, pool): (usize, &&Pool)| {
         let block = memories.slice(s![row..row + pool.len(), ..]).to_owned();
@@ -162,10 +160,8 @@ mod tests {
     use crate::random::Seeded;
 
     fn small() -> (Adapter, Pool) {
-        let adapter = Adapter {
-            query_weights: array![[0.0, 1.0], [0.0, 0.0]],
-            memory_weights: array![[0.0, 0.0], [2.0, 0.0]],
-        };
+        let adapter =
+            Adapter { query_weights: array![[0.0, 1.0], [0.0, 0.0]], memory_weights: array![[0.0, 0.0], [2.0, 0.0]] };
         (adapter, Pool::new(vec![2.0, 1.0], array![[1.0, 2.0], [0.0, 0.0]]).unwrap())
     }
 
