@@ -100,7 +100,7 @@ impl Namespace {
         let size = recall.rounds.first().map_or(params.slate_size, |round| round.slate.len().max(1));
         let mut turn = learned.turn(params, &gathered.pool, &ranking);
         resume(&mut turn, &recall, &gathered.rows);
-        let slate = turn.next_slate(size);
+        let slate = turn.next_unjudged(size);
         self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, size))?;
         let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate);
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;

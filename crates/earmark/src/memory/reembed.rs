@@ -23,7 +23,7 @@ pub struct ReembedReport {
 
 impl Namespace {
     /// Encodes every memory and every past question with the encoder in use, then switches over at once and learns
-    /// from the log again. Interrupted, it goes on where it stopped. `progress` hears of what is done and of all.
+    /// from the log again. With the same encoder there is nothing to do. Interrupted, it goes on where it stopped. `progress` hears of what is done and of all.
     ///
     /// # Errors
     /// Encoder and storage errors; the namespace stays with its old encoder until everything is encoded.
@@ -31,10 +31,13 @@ impl Namespace {
         const PORTION: usize = 256;
         let encoder = self.shared.encoder()?;
         let stamp = EncoderStamp { model: encoder.model().to_owned(), dimension: encoder.dimension() };
+        let mut report = ReembedReport { encoder: stamp.model.clone(), ..Default::default() };
+        if self.store.encoder()?.as_ref() == Some(&stamp) {
+            return Ok(report);
+        }
         self.store.begin_reembed(&stamp)?;
         let counts = self.store.counts()?;
         let all = (counts.memories + counts.closed + counts.open) as usize;
-        let mut report = ReembedReport { encoder: stamp.model.clone(), ..Default::default() };
         loop {
             let portion = self.store.reembed_missing(PORTION)?;
             if portion.is_empty() {

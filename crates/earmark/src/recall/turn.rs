@@ -62,6 +62,22 @@ impl Turn {
         }
     }
 
+    /// The slate to show a caller who labels by hand: like [`Turn::next_slate`], but what was judged is not shown again
+    /// while anything else is left.
+    pub fn next_unjudged(&self, size: usize) -> Slate {
+        let judged = self.judged();
+        let mut slate = self.next_slate(size);
+        let rest = match self {
+            Turn::Ear(episode) => top_slate(episode.relevance(), episode.relevance().len()),
+            Turn::Posterior(episode) => episode.finish(episode.log_odds().len()),
+        };
+        let shown = slate.candidates();
+        slate.picks.extend(rest.picks.into_iter().filter(|pick| !shown.contains(&pick.candidate)));
+        slate.picks.sort_by_key(|pick| judged.contains(&pick.candidate));
+        slate.picks.truncate(size);
+        slate
+    }
+
     /// Takes in the labels of a slate, one for each place; `None` where nobody judged.
     pub fn observe(&mut self, slate: &Slate, labels: &[Option<Label>]) {
         match self {
