@@ -5,6 +5,7 @@ pub mod encode;
 mod error;
 pub mod filter;
 pub mod learn;
+pub mod lexical;
 mod memory;
 mod params;
 mod product;

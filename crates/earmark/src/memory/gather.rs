@@ -1,6 +1,9 @@
 //! From a question to its candidates and everything known about them.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     Namespace,
@@ -9,10 +12,11 @@ use super::{
 use crate::{
     error::Result,
     learn::logit,
-    params::{Params, Recipe},
-    recall::{Evidence, Pool, STATIC_WEIGHTS, features, top_k},
+    lexical::words,
+    params::Recipe,
+    recall::{Beside, Corpus, Evidence, Facts, Pool, Question, asks, features, fused_score, top_k},
     record::{Memory, Scope},
-    store::{Hit, Row, StoredRecall},
+    store::{Hit, Row, StoredRecall, WordHits},
     vector::dot,
 };
 
@@ -51,16 +55,49 @@ impl Namespace {
         learned: &Learned,
     ) -> Result<Gathered> {
         let params = &self.settings().params;
-        let (dense, lexical) = self.search_arms(question, query, scope, wanted)?;
-        let rows = union(&dense, &lexical);
-        let gathered = self.look_up(question, query, rows, learned)?;
-        Ok(best(gathered, params, wanted))
+        let arm = if params.recipe == Recipe::Paper { wanted } else { 2 * wanted };
+        let (dense, lexical) = self.search_arms(question, query, scope, arm)?;
+        let corpus = self.corpus(query, &lexical)?;
+        let rows = union(&dense, &lexical.hits);
+        let asked = Question::read(question);
+        let rows = match params.recipe {
+            Recipe::Paper => rows,
+            Recipe::Default => self.shortlist(&asked, question, query, rows, &corpus, wanted)?,
+        };
+        self.look_up(&asked, question, query, rows, &corpus, learned)
+    }
+
+    fn corpus(&self, query: &[f32], words: &WordHits) -> Result<Corpus> {
+        Ok(Corpus {
+            dense: self.store.cosine_moments(query)?,
+            lexical: words.moments,
+            rare: words.rare_moments,
+            best_lexical: words.best,
+            mean_length: words.collection.words as f32 / words.collection.texts.max(1) as f32,
+        })
+    }
+
+    /// The best `wanted` rows by the static score of meaning and words.
+    fn shortlist(
+        &self,
+        asked: &Question,
+        question: &str,
+        query: &[f32],
+        rows: Vec<Row>,
+        corpus: &Corpus,
+        wanted: usize,
+    ) -> Result<Vec<Row>> {
+        let vectors = self.store.vectors(&rows)?;
+        let words = self.store.word_scores(question, &rows)?;
+        let evidence = |i: usize| Evidence { dense: cosine_of(query, &vectors[i]), words: words[i], ..Evidence::default() };
+        let scores: Vec<f32> = (0..rows.len()).map(|i| fused_score(asked, corpus, &evidence(i))).collect();
+        Ok(top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect())
     }
 
     /// Both arms at once, on two threads.
-    fn search_arms(&self, question: &str, query: &[f32], scope: &Scope, k: usize) -> Result<(Vec<Hit>, Vec<Hit>)> {
+    fn search_arms(&self, question: &str, query: &[f32], scope: &Scope, k: usize) -> Result<(Vec<Hit>, WordHits)> {
         if self.settings().params.recipe == Recipe::Paper {
-            return Ok((self.store.search(query, k, scope)?, Vec::new()));
+            return Ok((self.store.search(query, k, scope)?, WordHits::default()));
         }
         std::thread::scope(|threads| {
             let words = threads.spawn(|| self.store.search_words(question, k, scope));
@@ -73,7 +110,11 @@ impl Namespace {
     /// The candidates of a stored recall with the features they were logged with.
     pub(super) fn gather_again(&self, recall: &StoredRecall) -> Result<Gathered> {
         let rows: Vec<Row> = recall.log.candidates.iter().map(|c| c.row).collect();
-        let mut gathered = self.look_up(&recall.log.query, &recall.log.query_vector, rows, self.current()?.as_ref())?;
+        let (question, query) = (&recall.log.query, &recall.log.query_vector);
+        let words = self.store.search_words(question, 0, &Scope::default())?;
+        let corpus = self.corpus(query, &words)?;
+        let asked = Question::read(question);
+        let mut gathered = self.look_up(&asked, question, query, rows, &corpus, self.current()?.as_ref())?;
         for (row, features) in gathered.rows.iter().zip(&mut gathered.features) {
             let logged = features_of(recall, *row);
             if logged.len() == features.len() {
@@ -83,53 +124,67 @@ impl Namespace {
         Ok(gathered)
     }
 
-    fn look_up(&self, question: &str, query: &[f32], rows: Vec<Row>, learned: &Learned) -> Result<Gathered> {
+    fn look_up(
+        &self,
+        asked: &Question,
+        question: &str,
+        query: &[f32],
+        rows: Vec<Row>,
+        corpus: &Corpus,
+        learned: &Learned,
+    ) -> Result<Gathered> {
         let (rows, memories): (Vec<Row>, Vec<Memory>) = self.store.memories(&rows)?.into_iter().unzip();
         let vectors = self.store.vectors(&rows)?;
-        let neighbours = self.store.neighbours(&rows)?;
-        let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
-        let around_vectors = self.store.vectors(&around)?;
-        let around_words = self.store.word_scores(question, &around)?;
-        let words = self.store.word_scores(question, &rows)?;
+        let scores = self.store.word_scores(question, &rows)?;
+        let beside = self.beside(question, query, &rows)?;
         let keys: Vec<i64> = rows.iter().map(|row| row.0).collect();
         let past = learned.past.support(query, &keys);
-        let mut next_around = (0..around.len()).peekable();
         let evidence: Vec<Evidence> = (0..rows.len())
             .map(|i| {
-                let mine: Vec<usize> = neighbours[i].iter().flatten().filter_map(|_| next_around.next()).collect();
-                let neighbour_dense = mine.iter().map(|&n| dot(query, &around_vectors[n])).reduce(f32::max);
+                let memory = &memories[i];
                 Evidence {
-                    dense: dot(query, &vectors[i]),
-                    lexical: words[i],
-                    neighbour_dense,
-                    neighbour_lexical: mine.iter().map(|&n| around_words[n]).fold(0.0, f32::max),
+                    dense: cosine_of(query, &vectors[i]),
+                    words: scores[i],
+                    phrase: asked.phrase_share(&words(&memory.content)),
+                    facts: Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at),
+                    previous: beside[i][0],
+                    next: beside[i][1],
+                    session: memory.session_id.as_deref().map(session_key),
                     past: past[i],
-                    author: author_match(question, &memories[i], &memories),
-                    length: memories[i].content.chars().count(),
-                    is_question: memories[i].content.trim_end().ends_with('?'),
                 }
             })
             .collect();
-        let features = features(&evidence);
+        let features = features(asked, corpus, &evidence).iter().map(|row| row.to_vec()).collect();
         let pool = Arc::new(Pool::from_rows(query, &vectors)?);
         Ok(Gathered { rows, memories, pool, evidence, features })
     }
+
+    /// The turns right before and after each row in its session.
+    fn beside(&self, question: &str, query: &[f32], rows: &[Row]) -> Result<Vec<[Option<Beside>; 2]>> {
+        let neighbours = self.store.neighbours(rows)?;
+        let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
+        let vectors = self.store.vectors(&around)?;
+        let scores = self.store.word_scores(question, &around)?;
+        let texts: HashMap<Row, Memory> = self.store.memories(&around)?.into_iter().collect();
+        let known: HashMap<Row, Beside> = (0..around.len())
+            .map(|i| {
+                let asks = texts.get(&around[i]).is_some_and(|memory| asks(&memory.content));
+                (around[i], Beside { dense: cosine_of(query, &vectors[i]), lexical: scores[i].bm25, asks })
+            })
+            .collect();
+        let look = |pair: &[Option<Row>; 2]| pair.map(|row| row.and_then(|row| known.get(&row).copied()));
+        Ok(neighbours.iter().map(look).collect())
+    }
 }
 
-/// 1 if the question names the memory's author, -1 if it names another author among the candidates, else 0.
-fn author_match(question: &str, memory: &Memory, all: &[Memory]) -> f32 {
-    let question = question.to_lowercase();
-    let named = |author: &str| {
-        let mut words = question.split(|c: char| !c.is_alphanumeric());
-        let first = author.to_lowercase();
-        let first = first.split_whitespace().next().unwrap_or("").to_owned();
-        !first.is_empty() && words.any(|word| word == first)
-    };
-    match &memory.author {
-        Some(author) if named(author) => 1.0,
-        _ if all.iter().filter_map(|m| m.author.as_deref()).any(named) => -1.0,
-        _ => 0.0,
-    }
+/// Cosine of unit vectors; 0 for a vector that is gone.
+fn cosine_of(query: &[f32], memory: &[f32]) -> f32 {
+    if memory.len() == query.len() { dot(query, memory).clamp(-1.0, 1.0) } else { 0.0 }
+}
+
+fn session_key(session: &str) -> u64 {
+    let hash = blake3::hash(session.as_bytes());
+    u64::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]))
 }
 
 /// Rows of both arms, each once, the arms taking turns.
@@ -138,24 +193,4 @@ fn union(dense: &[Hit], lexical: &[Hit]) -> Vec<Row> {
     let taking_turns = (0..longest).flat_map(|i| [dense.get(i), lexical.get(i)]).flatten();
     let mut seen = HashSet::new();
     taking_turns.map(|hit| hit.row).filter(|row| seen.insert(*row)).collect()
-}
-
-/// The best `wanted` candidates by the static ranking, best first.
-fn best(gathered: Gathered, params: &Params, wanted: usize) -> Gathered {
-    let scores = match params.recipe {
-        Recipe::Paper => gathered.dense(),
-        Recipe::Default => gathered.logits(&STATIC_WEIGHTS),
-    };
-    let order = top_k(&scores, wanted);
-    let memories = gathered.pool.memories();
-    let rows: Vec<&[f32]> = order.iter().filter_map(|&i| memories.row(i).to_slice()).collect();
-    let pool = Pool::from_rows(gathered.pool.query(), &rows).map_or(gathered.pool.clone(), Arc::new);
-    let pick = |i: &usize| *i;
-    Gathered {
-        rows: order.iter().map(|&i| gathered.rows[i]).collect(),
-        memories: order.iter().map(|&i| gathered.memories[i].clone()).collect(),
-        evidence: order.iter().map(|&i| gathered.evidence[i].clone()).collect(),
-        features: order.iter().map(pick).map(|i| gathered.features[i].clone()).collect(),
-        pool,
-    }
 }

@@ -205,7 +205,7 @@ pub(super) fn scores(gathered: &Gathered, ranking: &Ranking, candidate: usize) -
     let evidence = &gathered.evidence[candidate];
     Scores {
         dense: evidence.dense,
-        lexical: evidence.lexical,
+        lexical: evidence.words.bm25,
         base: ranking.base[candidate],
         learned: ranking.learned[candidate],
     }

@@ -1,85 +1,296 @@
 //! What the `default` recipe knows about each candidate of a question, as numbers that mean the same everywhere.
 
-/// Raw facts about one candidate.
+use super::facts::{Facts, Question};
+use crate::lexical::{Moments, WordScore};
+
+/// Facts about one candidate of one question.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
     /// Cosine of query and memory.
     pub dense: f32,
-    /// BM25 of the shared words.
-    pub lexical: f32,
-    /// Best cosine among the turns right before and after; `None` without such a turn.
-    pub neighbour_dense: Option<f32>,
-    /// Best BM25 among the turns right before and after; 0 if none.
-    pub neighbour_lexical: f32,
-    /// Weighted labels of the same memory from similar past questions.
+    /// What the shared words are worth.
+    pub words: WordScore,
+    /// Share of the question's adjacent word pairs that stand adjacent in the text too.
+    pub phrase: f32,
+    /// What the text itself says.
+    pub facts: Facts,
+    /// The turn before in the same session.
+    pub previous: Option<Beside>,
+    /// The turn after in the same session.
+    pub next: Option<Beside>,
+    /// Key of the session; candidates of one session share it.
+    pub session: Option<u64>,
+    /// Labels of the same memory from similar past questions, weighted.
     pub past: f32,
-    /// 1 if the question names the author, -1 if it names another author, else 0.
-    pub author: f32,
-    /// Length of the text in characters.
-    pub length: usize,
-    /// Whether the text asks something itself.
-    pub is_question: bool,
 }
+
+/// A turn next to a candidate.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Beside {
+    /// Cosine with the query.
+    pub dense: f32,
+    /// BM25 with the query.
+    pub lexical: f32,
+    /// Whether it ends in a question mark.
+    pub asks: bool,
+}
+
+/// Numbers of the whole namespace for one question.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Corpus {
+    /// Cosine with the query over all memories.
+    pub dense: Moments,
+    /// BM25 over all memories.
+    pub lexical: Moments,
+    /// Rare-word BM25 over all memories; zeros for short questions.
+    pub rare: Moments,
+    /// Highest BM25 of any memory.
+    pub best_lexical: f32,
+    /// Mean number of words of a memory.
+    pub mean_length: f32,
+}
+
+/// Name, prior mean and prior precision of each feature. The means make the static ranking; a precision says how
+/// firmly a weight holds on to its mean.
+const TABLE: [(&str, f64, f64); FEATURES] = [
+    ("every memory", -6.0, 0.1),
+    ("meaning and words together", 0.9, PRECISION),
+    ("meaning", 0.0, PRECISION),
+    ("words", 0.0, PRECISION),
+    ("raw cosine", 0.0, PRECISION),
+    ("share of the best words", 0.0, PRECISION),
+    ("closest in meaning", 0.0, PRECISION),
+    ("closest in words", 0.0, PRECISION),
+    ("covers the question", 0.0, PRECISION),
+    ("same phrases", 0.0, PRECISION),
+    ("turn beside: meaning", 0.0, PRECISION),
+    ("turn beside: words", 0.3, PRECISION),
+    ("answers a question", 0.0, PRECISION),
+    ("answers a question with these words", 0.0, PRECISION),
+    ("author named", 0.5, PRECISION),
+    ("asked by the user about the user", 0.5, PRECISION),
+    ("asked about the assistant", 0.6, PRECISION),
+    ("said by an assistant", -0.5, PRECISION),
+    ("a time where one is asked for", 0.0, PRECISION),
+    ("has a time", 0.0, PRECISION),
+    ("has a number", 0.0, PRECISION),
+    ("month or year asked for", 0.3, PRECISION),
+    ("a number where one is asked for", 0.3, PRECISION),
+    ("length", 0.0, PRECISION),
+    ("is a question", -0.4, PRECISION),
+    ("has a question", 0.0, PRECISION),
+    ("opens its session", 0.3, PRECISION),
+    ("session: meaning", 0.0, PRECISION),
+    ("session: words", 0.0, PRECISION),
+    ("useful for similar questions", 0.4, PRECISION),
+];
+const PRECISION: f64 = 16.0;
 
 /// Number of features `F`.
-pub const FEATURES: usize = 10;
+pub const FEATURES: usize = 30;
 
-/// Names of the features, for explanations.
-pub const FEATURE_NAMES: [&str; FEATURES] = [
-    "every memory",
-    "similar meaning",
-    "shared words",
-    "closest in meaning",
-    "closest in words",
-    "neighbour in meaning",
-    "neighbour in words",
-    "author named",
-    "useful before",
-    "is a question",
-];
+/// Names of the features `[F]`, for explanations.
+pub const FEATURE_NAMES: [&str; FEATURES] = {
+    let mut names = [""; FEATURES];
+    let mut i = 0;
+    while i < FEATURES {
+        names[i] = TABLE[i].0;
+        i += 1;
+    }
+    names
+};
 
-/// Weights `[F]` of the static ranking: the prior's mean.
-pub const STATIC_WEIGHTS: [f64; FEATURES] = [-3.0, 1.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+/// Weights `[F]` that rank before anything was learned: the prior's mean.
+pub const STATIC_WEIGHTS: [f64; FEATURES] = {
+    let mut means = [0.0; FEATURES];
+    let mut i = 0;
+    while i < FEATURES {
+        means[i] = TABLE[i].1;
+        i += 1;
+    }
+    means
+};
 
 /// Inverse prior variances `[F]`.
-pub const STATIC_PRECISION: [f64; FEATURES] = [1.0; FEATURES];
+pub const STATIC_PRECISION: [f64; FEATURES] = {
+    let mut precisions = [0.0; FEATURES];
+    let mut i = 0;
+    while i < FEATURES {
+        precisions[i] = TABLE[i].2;
+        i += 1;
+    }
+    precisions
+};
+
+/// Static score of a candidate by meaning and words together, at least 0. Chooses the pool.
+///
+/// `S = (D^1.5 + L^1.5)^(2/3)` with `D = max(0, z(cosine))` and
+/// `L = 0.45 (1 + a) ((1 - a) max(0, z(bm25)) + a max(0, z(rare)))`; `a` grows from 0 to 1 with the number of the
+/// question's words, because in long questions rare words say more.
+pub fn fused_score(question: &Question, corpus: &Corpus, evidence: &Evidence) -> f32 {
+    let (meaning, words) = (corpus.dense.standard(evidence.dense).max(0.0), lexical_term(question, corpus, evidence));
+    (meaning.powf(1.5) + words.powf(1.5)).powf(2.0 / 3.0)
+}
+
+fn lexical_term(question: &Question, corpus: &Corpus, evidence: &Evidence) -> f32 {
+    let long = long_question(question.terms());
+    let plain = corpus.lexical.standard(evidence.words.bm25).max(0.0);
+    let rare = corpus.rare.standard(evidence.words.rare).max(0.0);
+    0.45 * (1.0 + long) * ((1.0 - long) * plain + long * rare)
+}
+
+/// How much a question counts as long, in [0, 1]: 0 up to 11 words, 1 from 29.
+fn long_question(terms: usize) -> f32 {
+    (((1.0 + terms as f32).ln() - 2.5) / 0.9).clamp(0.0, 1.0)
+}
 
 /// Features `[K x F]` of the candidates of one question.
-pub fn features(evidence: &[Evidence]) -> Vec<Vec<f32>> {
-    let dense: Vec<f32> = evidence.iter().map(|e| e.dense).collect();
-    let (mean, deviation) = moments(&dense);
-    let best_words = evidence.iter().map(|e| e.lexical).fold(1e-6, f32::max);
-    let (by_meaning, by_words) = (ranks(&dense), ranks(&evidence.iter().map(|e| e.lexical).collect::<Vec<_>>()));
-    let standard = |x: f32| ((x - mean) / deviation).clamp(-4.0, 4.0);
-    let row = |(i, e): (usize, &Evidence)| {
-        vec![
-            1.0,
-            standard(e.dense),
-            e.lexical / best_words,
-            1.0 / (1.0 + by_meaning[i] as f32),
-            if e.lexical > 0.0 { 1.0 / (1.0 + by_words[i] as f32) } else { 0.0 },
-            e.neighbour_dense.map_or(0.0, standard),
-            (e.neighbour_lexical / best_words).min(1.0),
-            e.author,
-            e.past.clamp(-3.0, 3.0),
-            f32::from(u8::from(e.is_question)),
-        ]
-    };
-    evidence.iter().enumerate().map(row).collect()
+pub fn features(question: &Question, corpus: &Corpus, evidence: &[Evidence]) -> Vec<[f32; FEATURES]> {
+    let pool = PoolView::of(question, corpus, evidence);
+    (0..evidence.len()).map(|i| row(question, corpus, &pool, i)).collect()
 }
 
-/// Place of each score, 0 for the highest; ties by the earlier one.
-fn ranks(scores: &[f32]) -> Vec<usize> {
-    let mut ranks = vec![0; scores.len()];
-    for (rank, place) in super::top_k(scores, scores.len()).into_iter().enumerate() {
-        ranks[place] = rank;
+/// What a candidate's features need to know of the others.
+struct PoolView<'a> {
+    evidence: &'a [Evidence],
+    dense_ranks: Vec<usize>,
+    lexical_ranks: Vec<usize>,
+    /// Whether the question names any candidate's author.
+    someone_named: bool,
+}
+
+impl<'a> PoolView<'a> {
+    fn of(question: &Question, _corpus: &Corpus, evidence: &'a [Evidence]) -> Self {
+        let ranks = |score: &dyn Fn(&Evidence) -> f32| {
+            let scores: Vec<f32> = evidence.iter().map(score).collect();
+            let mut ranks = vec![0; scores.len()];
+            for (rank, place) in super::top_k(&scores, scores.len()).into_iter().enumerate() {
+                ranks[place] = rank;
+            }
+            ranks
+        };
+        let named = |e: &Evidence| e.facts.has_name() && e.facts.author.as_deref().is_some_and(|a| question.names(a));
+        PoolView {
+            dense_ranks: ranks(&|e| e.dense),
+            lexical_ranks: ranks(&|e| e.words.bm25),
+            someone_named: evidence.iter().any(named),
+            evidence,
+        }
     }
-    ranks
+
+    /// +1 the author is named, -1 another one is, 0 nobody is (or the author is no name).
+    fn named(&self, question: &Question, facts: &Facts) -> f32 {
+        match facts.author.as_deref().filter(|_| self.someone_named && facts.has_name()) {
+            None => 0.0,
+            Some(author) if question.names(author) => 1.0,
+            Some(_) => -1.0,
+        }
+    }
+
+    /// Best value among the other candidates of the same session; 0 if there is none.
+    fn session_best(&self, i: usize, value: impl Fn(&Evidence) -> f32) -> f32 {
+        let Some(session) = self.evidence[i].session else { return 0.0 };
+        let others = self.evidence.iter().enumerate().filter(|(j, e)| *j != i && e.session == Some(session));
+        others.map(|(_, e)| value(e)).reduce(f32::max).unwrap_or(0.0)
+    }
 }
 
-fn moments(values: &[f32]) -> (f32, f32) {
-    let n = values.len().max(1) as f32;
-    let mean = values.iter().sum::<f32>() / n;
-    let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / n;
-    (mean, variance.sqrt().max(1e-6))
+fn row(question: &Question, corpus: &Corpus, pool: &PoolView<'_>, i: usize) -> [f32; FEATURES] {
+    let e = &pool.evidence[i];
+    let facts = &e.facts;
+    let flag = |holds: bool| f32::from(u8::from(holds));
+    let dense_z = |cosine: f32| corpus.dense.standard(cosine);
+    let best_share = |bm25: f32| if corpus.best_lexical > 0.0 { bm25 / corpus.best_lexical } else { 0.0 };
+    let beside = |value: &dyn Fn(&Beside) -> f32| {
+        [&e.previous, &e.next].into_iter().flatten().map(value).reduce(f32::max).unwrap_or(0.0)
+    };
+    let previous_asks = e.previous.is_some_and(|p| p.asks);
+    let roles = flag(facts.is_user) - flag(facts.is_assistant);
+    [
+        1.0,
+        fused_score(question, corpus, e),
+        dense_z(e.dense),
+        corpus.lexical.standard(e.words.bm25),
+        e.dense,
+        best_share(e.words.bm25),
+        1.0 / (1.0 + pool.dense_ranks[i] as f32),
+        if e.words.bm25 > 0.0 { 1.0 / (1.0 + pool.lexical_ranks[i] as f32) } else { 0.0 },
+        e.words.coverage,
+        e.phrase,
+        beside(&|b| dense_z(b.dense)),
+        beside(&|b| best_share(b.lexical)),
+        flag(previous_asks),
+        if previous_asks { e.previous.map_or(0.0, |p| best_share(p.lexical)) } else { 0.0 },
+        pool.named(question, facts),
+        flag(question.first_person) * roles,
+        flag(question.second_person) * -roles,
+        flag(facts.is_assistant),
+        flag(question.asks_when && facts.has_time),
+        flag(facts.has_time),
+        flag(facts.has_number),
+        question.month_match(facts),
+        flag(question.asks_number && facts.has_number),
+        ((facts.length.max(1) as f32) / corpus.mean_length.max(1.0)).ln(),
+        flag(facts.asks),
+        flag(facts.has_question),
+        flag(e.session.is_some() && e.previous.is_none()),
+        pool.session_best(i, |other| dense_z(other.dense)),
+        pool.session_best(i, |other| best_share(other.words.bm25)),
+        e.past.clamp(-3.0, 3.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn corpus() -> Corpus {
+        Corpus {
+            dense: Moments { mean: 0.1, deviation: 0.1 },
+            lexical: Moments { mean: 1.0, deviation: 2.0 },
+            best_lexical: 5.0,
+            mean_length: 10.0,
+            ..Corpus::default()
+        }
+    }
+
+    fn candidate(dense: f32, bm25: f32) -> Evidence {
+        Evidence { dense, words: WordScore { bm25, ..WordScore::default() }, ..Evidence::default() }
+    }
+
+    #[test]
+    fn fused_score_by_hand() {
+        // D = (0.4 - 0.1) / 0.1 = 3; L = 0.45 (5 - 1) / 2 = 0.9: (3^1.5 + 0.9^1.5)^(2/3).
+        let question = Question::read("short question");
+        let score = fused_score(&question, &corpus(), &candidate(0.4, 5.0));
+        assert!((score - (5.196_152 + 0.853_815f32).powf(2.0 / 3.0)).abs() < 1e-4, "{score}");
+        assert_eq!(fused_score(&question, &corpus(), &candidate(0.0, 0.0)), 0.0);
+    }
+
+    #[test]
+    fn long_questions_weigh_rare_words() {
+        assert_eq!((long_question(11), long_question(29)), (0.0, 1.0));
+        assert!((long_question(18) - (19f32.ln() - 2.5) / 0.9).abs() < 1e-6);
+    }
+
+    #[test]
+    fn every_feature_has_a_row_and_is_finite() {
+        let question = Question::read("When did Ana buy the lamp?");
+        let mut ana = candidate(0.4, 5.0);
+        ana.facts = Facts::read("I bought it yesterday", Some("Ana"), None);
+        ana.session = Some(1);
+        let mut ben = candidate(0.3, 0.0);
+        ben.facts = Facts::read("Did you?", Some("Ben"), None);
+        ben.session = Some(1);
+        ben.previous = Some(Beside { dense: 0.4, lexical: 5.0, asks: false });
+        let rows = features(&question, &corpus(), &[ana, ben]);
+        let at = |name: &str| FEATURE_NAMES.iter().position(|n| *n == name).unwrap();
+        assert_eq!((rows[0][at("author named")], rows[1][at("author named")]), (1.0, -1.0));
+        assert_eq!((rows[0][at("opens its session")], rows[1][at("opens its session")]), (1.0, 0.0));
+        assert_eq!(rows[0][at("a time where one is asked for")], 1.0);
+        assert_eq!(rows[1][at("turn beside: words")], 1.0);
+        assert!((rows[0][at("session: meaning")] - 2.0).abs() < 1e-5);
+        assert!(rows.iter().flatten().all(|x| x.is_finite()));
+        assert!(features(&question, &Corpus::default(), &[Evidence::default()])[0].iter().all(|x| x.is_finite()));
+    }
 }

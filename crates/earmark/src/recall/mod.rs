@@ -6,6 +6,7 @@
 mod adapter;
 mod episode;
 mod explore;
+mod facts;
 mod features;
 mod pool;
 mod posterior;
@@ -18,7 +19,10 @@ pub(crate) use adapter::stack;
 pub use adapter::{Adapted, Adapter, probabilities};
 pub use episode::{Closed, Episode, Round};
 pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
-pub use features::{Evidence, FEATURE_NAMES, FEATURES, STATIC_PRECISION, STATIC_WEIGHTS, features};
+pub use facts::{Facts, Question, asks};
+pub use features::{
+    Beside, Corpus, Evidence, FEATURE_NAMES, FEATURES, STATIC_PRECISION, STATIC_WEIGHTS, features, fused_score,
+};
 pub use posterior::{Beliefs, CriticRates, PosteriorEpisode, Propagation};
 pub use turn::{Ranking, Turn};
 pub use pool::{Candidate, Label, Pool, mean_utility, top_k};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::lexical::Collection;
 use super::Row;
-use super::bm25::Collection;
 use super::database::{Attempt, add_meta, meta_number};
 use super::postings::{self, Posting, push_varint, take_varint};
 
@@ -25,7 +25,7 @@ impl Document {
     /// Counts the words of `text`.
     pub(crate) fn new(text: &str) -> Self {
         let mut document = Document::default();
-        for word in super::text::words(text) {
+        for word in crate::lexical::words(text) {
             *document.counts.entry(word).or_default() += 1;
             document.length = document.length.saturating_add(1);
         }

@@ -10,7 +10,6 @@
 
 mod attributes;
 mod bank;
-mod bm25;
 mod check;
 mod database;
 mod errors;
@@ -32,7 +31,6 @@ mod search;
 mod segment;
 mod shortlist;
 mod stamp;
-mod text;
 mod types;
 mod update;
 mod words;
@@ -41,7 +39,6 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
 pub use folder::DataFolder;
-pub use text::{query_words, words};
 pub use types::*;
 
 use crate::error::Result;

@@ -12,6 +12,7 @@ use super::scope::{self, Checker};
 use super::shortlist::Shortlist;
 use super::{Hit, Row, Store, pack};
 use crate::error::Result;
+use crate::lexical::Moments;
 use crate::record::Scope;
 use crate::vector::dot;
 
@@ -76,6 +77,25 @@ impl Store {
         })
     }
 
+    /// Mean and standard deviation of the cosine with `query` over the namespace, from up to 1,000 memories spread
+    /// evenly over it.
+    ///
+    /// # Errors
+    /// As [`Store::search`].
+    pub fn cosine_moments(&self, query: &[f32]) -> Result<Moments> {
+        let query = unit(query.to_vec(), "query_vector")?;
+        self.database.read(|snapshot| {
+            let bank = self.bank(snapshot)?;
+            let places = bank.sample(SAMPLED_COSINES).into_iter().filter_map(|row| bank.find(row));
+            let vectors = places.filter_map(|place| bank.vector(place)).filter(|v| v.len() == query.len());
+            let (mut sum, mut squares, mut count) = (0.0, 0.0, 0);
+            for cosine in vectors.map(|vector| f64::from(dot(&query, vector))) {
+                (sum, squares, count) = (sum + cosine, squares + cosine * cosine, count + 1);
+            }
+            Ok(Moments::of_sums(sum, squares, count))
+        })
+    }
+
     /// The bank, at least as new as the snapshot.
     pub(crate) fn bank(&self, snapshot: &Connection) -> Attempt<RwLockReadGuard<'_, Bank>> {
         let now = Mark::read(snapshot)?;
@@ -124,6 +144,9 @@ fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
     let vector = statement.query_row([row.0], |found| Ok(pack::unpack_floats(found.get_ref(0)?.as_blob()?)));
     Ok(vector.optional()?.unwrap_or_default())
 }
+
+/// Memories whose cosines stand for all.
+const SAMPLED_COSINES: usize = 1_000;
 
 /// One search over one bank; every step answers `None` if a segment turned out to be damaged.
 struct Search<'a> {

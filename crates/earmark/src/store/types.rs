@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::lexical::{Collection, Moments};
 use crate::record::{Metadata, NewMemory, Scope};
 
 /// Number of a memory within its namespace: given in order of arrival, never given twice.
@@ -73,6 +74,21 @@ pub struct Hit {
     pub row: Row,
     /// Cosine, or BM25 score.
     pub score: f32,
+}
+
+/// Result of a search by words.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WordHits {
+    /// The best, best first.
+    pub hits: Vec<Hit>,
+    /// BM25 over all memories of the namespace.
+    pub moments: Moments,
+    /// The same for [`WordScore::rare`](crate::lexical::WordScore::rare); zeros for short queries, where it is not used.
+    pub rare_moments: Moments,
+    /// Highest BM25 of the namespace; 0 if no memory shares a word.
+    pub best: f32,
+    /// Numbers of the word index.
+    pub collection: Collection,
 }
 
 /// One candidate of a recall.

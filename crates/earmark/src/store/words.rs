@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::bm25::{Collection, bm25, idf};
 use super::database::Attempt;
 use super::lexicon::{self, Term};
 use super::scope::{self, Checker};
 use super::search::{Allowed, allowed, best_first};
 use super::shortlist::Shortlist;
-use super::{Hit, Row, Store, text};
+use super::{Hit, Row, Store, WordHits};
 use crate::error::Result;
+use crate::lexical::{Collection, Moments, WordScore, bm25, idf, query_words, rarity, score_text};
 use crate::record::Scope;
 
 /// Words of a query that are looked up; a longer query is cut.
@@ -21,6 +21,8 @@ const MOST_SCORED: usize = 32;
 /// Postings read for one query, as a multiple of the number of memories, and at least so many.
 const BUDGET_PER_MEMORY: u64 = 2;
 const LEAST_BUDGET: u64 = 50_000;
+/// Words of a query from which on rare words are weighed apart.
+const RARE_MATTERS_ABOVE: usize = 11;
 /// Longest list to ask one by one before the whole scope is listed instead.
 const MOST_ASKED: usize = 8_192;
 
@@ -31,29 +33,38 @@ impl Store {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn search_words(&self, query: &str, k: usize, scope: &Scope) -> Result<Vec<Hit>> {
-        let words = text::query_words(query);
+    pub fn search_words(&self, query: &str, k: usize, scope: &Scope) -> Result<WordHits> {
+        let words = query_words(query);
         self.database.read(|snapshot| {
-            let scores = score_all(self, snapshot, &words)?;
+            let collection = lexicon::collection(snapshot)?;
+            let terms = choose_terms(snapshot, &words, collection)?;
+            let scores = score_all(self, snapshot, &terms, collection, |_| 1.0)?;
+            let mut found = WordHits { moments: scores.moments(collection), collection, ..Default::default() };
+            if words.len() > RARE_MATTERS_ABOVE {
+                let weight = |texts| rarity(collection, texts);
+                found.rare_moments = score_all(self, snapshot, &terms, collection, weight)?.moments(collection);
+            }
             if k == 0 || scores.is_empty() {
-                return Ok(Vec::new());
+                return Ok(found);
             }
+            found.best = scores.best(1).first().map_or(0.0, |hit| hit.score);
             let bank = self.bank(snapshot)?;
-            match allowed(snapshot, &bank, scope)? {
-                Allowed::Everything => Ok(scores.best(k)),
-                Allowed::Rows(rows) => Ok(scores.best_of(&rows, k)),
-                Allowed::Ask(_) => ask(snapshot, &scores, scope, k),
-            }
+            found.hits = match allowed(snapshot, &bank, scope)? {
+                Allowed::Everything => scores.best(k),
+                Allowed::Rows(rows) => scores.best_of(&rows, k),
+                Allowed::Ask(_) => ask(snapshot, &scores, scope, k)?,
+            };
+            Ok(found)
         })
     }
 
-    /// The BM25 score of each of `rows`, in order: the same number that [`Store::search_words`] gives; 0 for a
-    /// memory that shares no word with the query.
+    /// What the words shared with the query are worth for each of `rows`, in order; BM25 is the same number that
+    /// [`Store::search_words`] gives, and 0 for a memory that shares no word.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn word_scores(&self, query: &str, rows: &[Row]) -> Result<Vec<f32>> {
-        let words = text::query_words(query);
+    pub fn word_scores(&self, query: &str, rows: &[Row]) -> Result<Vec<WordScore>> {
+        let words = query_words(query);
         self.database.read(|snapshot| {
             let collection = lexicon::collection(snapshot)?;
             let terms = choose_terms(snapshot, &words, collection)?;
@@ -64,8 +75,10 @@ impl Store {
 
 /// The query's words that are scored, rarest first.
 fn choose_terms(connection: &Connection, words: &[String], collection: Collection) -> Attempt<Vec<Term>> {
-    let found = words.iter().take(MOST_LOOKED_UP).map(|word| lexicon::term(connection, word));
-    let mut terms: Vec<Term> = found.collect::<Attempt<Vec<_>>>()?.into_iter().flatten().collect();
+    // A word that no text has stays in the list: it counts for the coverage.
+    let unknown = Term { id: -1, texts: 0 };
+    let found = words.iter().take(MOST_LOOKED_UP).map(|word| Ok(lexicon::term(connection, word)?.unwrap_or(unknown)));
+    let mut terms: Vec<Term> = found.collect::<Attempt<Vec<_>>>()?;
     terms.sort_unstable_by_key(|term| (term.texts, term.id));
     terms.truncate(MOST_SCORED);
     let budget = (collection.texts * BUDGET_PER_MEMORY).max(LEAST_BUDGET);
@@ -78,23 +91,26 @@ fn choose_terms(connection: &Connection, words: &[String], collection: Collectio
     Ok(affordable.copied().collect())
 }
 
-fn score_row(connection: &Connection, row: Row, terms: &[Term], collection: Collection) -> Attempt<f32> {
-    let Some((length, counts)) = lexicon::document(connection, row)? else { return Ok(0.0) };
-    let score = |term: &Term| {
-        let at = counts.binary_search_by_key(&term.id, |(id, _)| *id).ok()?;
-        Some(bm25(idf(collection, term.texts), counts[at].1, length, collection))
-    };
+fn score_row(connection: &Connection, row: Row, terms: &[Term], collection: Collection) -> Attempt<WordScore> {
+    let Some((length, counts)) = lexicon::document(connection, row)? else { return Ok(WordScore::default()) };
+    let frequency = |term: &Term| counts.binary_search_by_key(&term.id, |(id, _)| *id).map_or(0, |at| counts[at].1);
     // From the rarest word on, as in `score_all`, so that the sums are equal to the last bit.
-    Ok(terms.iter().filter_map(score).fold(0.0, |sum, score| sum + score))
+    Ok(score_text(terms.iter().map(|term| (term.texts, frequency(term))), length, collection))
 }
 
-fn score_all(store: &Store, connection: &Connection, words: &[String]) -> Attempt<Scores> {
-    let collection = lexicon::collection(connection)?;
+/// Scores of all memories that have one of `terms`; `weight` of a word follows from how many texts have it.
+fn score_all(
+    store: &Store,
+    connection: &Connection,
+    terms: &[Term],
+    collection: Collection,
+    weight: impl Fn(u64) -> f32,
+) -> Attempt<Scores> {
     let mut scores = Scores::default();
-    for term in choose_terms(connection, words, collection)? {
-        let idf = idf(collection, term.texts);
+    for term in terms.iter().filter(|term| term.texts > 0) {
+        let (idf, weight) = (idf(collection, term.texts), weight(term.texts));
         let whole = lexicon::for_each_posting(connection, term.id, |posting| {
-            scores.add(posting.row, bm25(idf, posting.frequency, posting.length, collection));
+            scores.add(posting.row, bm25(idf, posting.frequency, posting.length, collection) * weight);
         })?;
         if !whole {
             return Err(store.database.corrupt("the word index does not hold together").into());
@@ -158,6 +174,16 @@ impl Scores {
 
     fn is_empty(&self) -> bool {
         self.open.is_none()
+    }
+
+    /// Over all memories; those without a shared word count as 0.
+    fn moments(&self, collection: Collection) -> Moments {
+        let all = self.pages().flat_map(|(_, scores)| scores);
+        let (sum, squares) = all.fold((0.0, 0.0), |(sum, squares), &x| {
+            let x = f64::from(x);
+            (sum + x, squares + x * x)
+        });
+        Moments::of_sums(sum, squares, collection.texts)
     }
 
     fn pages(&self) -> impl Iterator<Item = (i64, &Vec<f32>)> {

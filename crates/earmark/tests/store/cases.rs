@@ -13,7 +13,7 @@ fn passing(fresh: &Fresh, filter: Value) -> Vec<String> {
         fresh.store.list(&scope, None, 100).unwrap().into_iter().map(|(_, memory)| memory.content).collect();
     for hits in [
         fresh.store.search(&encode("x"), 100, &scope).unwrap(),
-        fresh.store.search_words("note", 100, &scope).unwrap(),
+        fresh.store.search_words("note", 100, &scope).unwrap().hits,
     ] {
         let mut rows: Vec<Row> = hits.into_iter().map(|hit| hit.row).collect();
         rows.sort_unstable();
@@ -171,7 +171,7 @@ fn no_query_syntax() {
     ];
     for (sentence, queries) in expected {
         for query in queries {
-            let hits = fresh.store.search_words(query, 3, &Scope::default()).unwrap();
+            let hits = fresh.store.search_words(query, 3, &Scope::default()).unwrap().hits;
             let best = fresh.store.memories(&[hits[0].row]).unwrap().remove(0).1;
             assert_eq!(best.id, rows[sentence], "{query}");
             assert!(hits[0].score > 0.0);
@@ -185,7 +185,7 @@ fn words_of_scripts_without_spaces() {
     let texts = ["我们决定周五上线新版本", "昨天重启kafka集群三次", "来週の会議は水曜日です", "서울역에서 만나기로 했다"];
     texts.iter().for_each(|text| drop(remember_text(&fresh.store, text)));
     for (query, at) in [("上线", 0), ("周五", 0), ("kafka", 1), ("会議", 2), ("水曜", 2), ("서울역", 3), ("次", 1)] {
-        let hits = fresh.store.search_words(query, 3, &Scope::default()).unwrap();
+        let hits = fresh.store.search_words(query, 3, &Scope::default()).unwrap().hits;
         let best = fresh.store.memories(&[hits[0].row]).unwrap().remove(0).1;
         assert_eq!(best.content, texts[at], "{query}");
     }
@@ -213,7 +213,7 @@ fn unusual_texts_come_back_as_they_were() {
         let id = remember_text(&fresh.store, text);
         assert_eq!(fresh.store.get(&id).unwrap().unwrap().content, text);
     }
-    let hits = fresh.store.search_words("endmarker", 1, &Scope::default()).unwrap();
+    let hits = fresh.store.search_words("endmarker", 1, &Scope::default()).unwrap().hits;
     assert_eq!(fresh.store.memories(&[hits[0].row]).unwrap()[0].1.content.len(), long.len());
     // The zero vector is nobody's neighbour, and no number of it is undefined.
     let zero = earmark::store::Insert { vector: vec![0.0; 8], ..super::item(NewMemory::new("zero")) };
@@ -270,8 +270,8 @@ fn an_update_reaches_every_index() {
     let changed = fresh.store.update(&id, patch).unwrap();
     assert_eq!(fresh.store.get(&id).unwrap().unwrap(), changed);
     let everything = Scope::default();
-    assert!(fresh.store.search_words("old", 5, &everything).unwrap().is_empty());
-    assert_eq!(fresh.store.search_words("new", 5, &everything).unwrap()[0].row, Row(1));
+    assert!(fresh.store.search_words("old", 5, &everything).unwrap().hits.is_empty());
+    assert_eq!(fresh.store.search_words("new", 5, &everything).unwrap().hits[0].row, Row(1));
     let best = fresh.store.search(&encode("some new text"), 2, &everything).unwrap();
     assert!(best[0].row == Row(1) && best[0].score > 0.999 && best.len() == 2);
     assert_eq!(fresh.store.list(&scope(json!({"tags": "t", "author": "ana"})), None, 5).unwrap().len(), 1);

@@ -29,7 +29,7 @@ fn remember_again_after_forget() {
     assert!(again.created && again.id != first);
     for hits in [
         fresh.store.search(&encode(text), 5, &Scope::default()).unwrap(),
-        fresh.store.search_words("gate code", 5, &Scope::default()).unwrap(),
+        fresh.store.search_words("gate code", 5, &Scope::default()).unwrap().hits,
     ] {
         assert_eq!(hits.iter().map(|hit| hit.row).collect::<Vec<_>>(), [Row(2)]);
     }
@@ -75,7 +75,7 @@ fn forgetting_a_scope_leaves_the_others() {
     let left = all(&fresh.store);
     assert!(left.len() == 10 && left.iter().all(|(_, memory)| memory.user_id.as_deref() == Some("ben")));
     assert_eq!(fresh.store.search(&encode("text 1"), 50, &Scope::default()).unwrap().len(), 10);
-    assert_eq!(fresh.store.search_words("text", 50, &Scope::default()).unwrap().len(), 10);
+    assert_eq!(fresh.store.search_words("text", 50, &Scope::default()).unwrap().hits.len(), 10);
     assert_whole(&fresh.store);
 }
 

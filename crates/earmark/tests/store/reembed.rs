@@ -77,7 +77,7 @@ fn rebuilding_and_compacting_change_no_answer() {
     fresh.store.forget(What::Ids(&gone)).unwrap();
     let ask = |store: &Store| {
         let dense = store.search(&super::encode("text 77 of many"), 50, &Scope::default()).unwrap();
-        (dense, store.search_words("77 many", 50, &Scope::default()).unwrap())
+        (dense, store.search_words("77 many", 50, &Scope::default()).unwrap().hits)
     };
     let before = ask(&fresh.store);
     fresh.store.rebuild_derived().unwrap();
