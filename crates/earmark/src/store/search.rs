@@ -8,7 +8,7 @@ use super::bank::{Bank, Mark, Place};
 use super::database::Attempt;
 use super::memories::{unit, wrong_dimension};
 use super::quantize::{Codes, dot_codes, error_margin, quantize};
-use super::scope::{self, Checker};
+use super::scope::{self, Checker, Listed};
 use super::shortlist::Shortlist;
 use super::{Hit, Row, Store, pack};
 use crate::error::Result;
@@ -26,8 +26,8 @@ const MOST_ASKED: usize = 8_192;
 pub(crate) enum Allowed {
     /// Every memory.
     Everything,
-    /// These, in order.
-    Rows(Vec<Row>),
+    /// These, or some of these.
+    Listed(Listed),
     /// Ask for each; about this share passes.
     Ask(f64),
 }
@@ -113,7 +113,7 @@ pub(crate) fn allowed(snapshot: &Connection, bank: &Bank, scope: &Scope) -> Atte
     }
     let most = (bank.len() / 16).max(5_000);
     Ok(match scope::list_selective(snapshot, scope, most)? {
-        Some(rows) => Allowed::Rows(rows),
+        Some(listed) => Allowed::Listed(listed),
         None => Allowed::Ask(share.max(1.0 / SAMPLE as f64)),
     })
 }
@@ -138,7 +138,12 @@ impl Search<'_> {
     fn run(&self, scope: &Scope) -> Attempt<Option<Vec<Hit>>> {
         match allowed(self.snapshot, self.bank, scope)? {
             Allowed::Everything => Ok(self.exact(&self.scan(self.k))),
-            Allowed::Rows(rows) => Ok(self.exact(&self.scan_rows(&rows))),
+            Allowed::Listed(listed) if listed.exact => Ok(self.exact(&self.scan_rows(&listed.rows, self.k))),
+            Allowed::Listed(listed) => {
+                let list = self.scan_rows(&listed.rows, listed.rows.len());
+                let passed = self.passed(&list, &mut Checker::new(self.snapshot, scope)?, true)?;
+                Ok(self.exact(&passed.unwrap_or_default()))
+            }
             Allowed::Ask(share) => self.ask(scope, share),
         }
     }
@@ -162,8 +167,9 @@ impl Search<'_> {
         list.finish()
     }
 
-    fn scan_rows(&self, rows: &[Row]) -> Vec<(f32, (Row, Place))> {
-        let mut list = self.shortlist(self.k);
+    /// As [`Search::scan`], of these rows alone.
+    fn scan_rows(&self, rows: &[Row], want: usize) -> Vec<(f32, (Row, Place))> {
+        let mut list = self.shortlist(want);
         for row in rows {
             let Some(place) = self.bank.find(*row) else { continue };
             let entries = self.bank.view(place.part);
@@ -186,7 +192,7 @@ impl Search<'_> {
             }
             want *= 4;
         }
-        Ok(self.exact(&self.scan_rows(&scope::list_all(self.snapshot, scope)?)))
+        Ok(self.exact(&self.scan_rows(&scope::list_all(self.snapshot, scope)?, self.k)))
     }
 
     /// Those of the list that pass, down to where no other can be among the best `k`; `None` if the list is too short.

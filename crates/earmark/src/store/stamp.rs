@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use rusqlite::Connection;
 
-use super::database::{Attempt, meta_number, meta_text, set_meta};
+use super::database::{Attempt, add_meta, meta_number, meta_text, set_meta};
 use super::{EncoderStamp, Store};
 use crate::error::{Error, Result};
 
@@ -33,7 +33,11 @@ impl Store {
         if current.is_none() {
             self.database.write(|transaction| match read(transaction)? {
                 Some(_) => Ok(()),
-                None => write(transaction, stamp),
+                None => {
+                    write(transaction, stamp)?;
+                    // Whoever read the vectors in before knows no dimension.
+                    add_meta(transaction, "generation", 1).map(drop)
+                }
             })?;
         }
         let current = self.encoder()?;

@@ -28,7 +28,7 @@ struct Acknowledged {
 
 impl Acknowledged {
     fn read(&mut self, line: &str) {
-        let Some((_, said)) = line.split_once("ACK ") else { return };
+        let Some((_, said)) = line.trim_end().split_once("ACK ") else { return };
         let Some((what, rest)) = said.split_once(' ') else { return };
         let rest = rest.to_owned();
         match what {
