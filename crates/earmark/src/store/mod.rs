@@ -32,6 +32,7 @@ mod search;
 mod segment;
 mod shortlist;
 mod stamp;
+mod tail;
 mod text;
 mod types;
 mod update;

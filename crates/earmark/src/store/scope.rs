@@ -44,7 +44,7 @@ fn parts(scope: &Scope) -> Vec<Filter> {
         value.as_ref().map(|value| Filter::Field(field, Test::OneOf(vec![Scalar::Text(value.clone())])))
     };
     let time = (scope.after.is_some() || scope.before.is_some())
-        .then(|| Filter::Field(Field::OccurredAt, Test::Within(scope.after, scope.before)));
+        .then_some(Filter::Field(Field::OccurredAt, Test::Within(scope.after, scope.before)));
     let mut parts: Vec<Filter> = [
         equals(Field::UserId, &scope.user_id),
         equals(Field::AgentId, &scope.agent_id),
@@ -92,7 +92,10 @@ fn of_field(field: &Field, test: &Test) -> Condition {
         Some(column) => of_column(&format!("m.{column}"), test),
         None => {
             let condition = of_attribute(test);
-            let sql = format!("EXISTS (SELECT 1 FROM attributes a INDEXED BY attributes_row WHERE a.row = m.row AND a.key = ? AND ({}))", condition.sql);
+            let sql = format!(
+                "EXISTS (SELECT 1 FROM attributes a INDEXED BY attributes_row WHERE a.row = m.row AND a.key = ? AND ({}))",
+                condition.sql
+            );
             Condition::new(sql, std::iter::once(key(field)).chain(condition.values))
         }
     }

@@ -119,11 +119,15 @@ pub(crate) fn allowed(snapshot: &Connection, bank: &Bank, scope: &Scope) -> Atte
 }
 
 fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
-    let sql = "SELECT v.vector FROM vectors v WHERE v.row = ?1 AND v.epoch = (SELECT value FROM meta WHERE key = 'epoch')";
+    let sql =
+        "SELECT v.vector FROM vectors v WHERE v.row = ?1 AND v.epoch = (SELECT value FROM meta WHERE key = 'epoch')";
     let mut statement = snapshot.prepare_cached(sql)?;
     let vector = statement.query_row([row.0], |found| Ok(pack::unpack_floats(found.get_ref(0)?.as_blob()?)));
     Ok(vector.optional()?.unwrap_or_default())
 }
+
+/// Approximate score, and what has it.
+type Near = (f32, (Row, Place));
 
 /// One search over one bank; every step answers `None` if a segment turned out to be damaged.
 struct Search<'a> {
@@ -153,7 +157,7 @@ impl Search<'_> {
     }
 
     /// The best `want` of all by approximate score, and those too close to call.
-    fn scan(&self, want: usize) -> Vec<(f32, (Row, Place))> {
+    fn scan(&self, want: usize) -> Vec<Near> {
         let mut list = self.shortlist(want);
         for (part, entries) in self.bank.views() {
             for (at, codes) in entries.codes.chunks_exact(entries.dimension.max(1)).enumerate() {
@@ -168,7 +172,7 @@ impl Search<'_> {
     }
 
     /// As [`Search::scan`], of these rows alone.
-    fn scan_rows(&self, rows: &[Row], want: usize) -> Vec<(f32, (Row, Place))> {
+    fn scan_rows(&self, rows: &[Row], want: usize) -> Vec<Near> {
         let mut list = self.shortlist(want);
         for row in rows {
             let Some(place) = self.bank.find(*row) else { continue };
@@ -196,14 +200,9 @@ impl Search<'_> {
     }
 
     /// Those of the list that pass, down to where no other can be among the best `k`; `None` if the list is too short.
-    fn passed(
-        &self,
-        list: &[(f32, (Row, Place))],
-        checker: &mut Checker<'_>,
-        complete: bool,
-    ) -> Attempt<Option<Vec<(f32, (Row, Place))>>> {
+    fn passed(&self, list: &[Near], checker: &mut Checker<'_>, complete: bool) -> Attempt<Option<Vec<Near>>> {
         let margin = error_margin(&self.codes, self.bank.widest_scale());
-        let mut passed: Vec<(f32, (Row, Place))> = Vec::new();
+        let mut passed: Vec<Near> = Vec::new();
         for item in list {
             if passed.len() >= self.k && item.0 < passed[self.k - 1].0 - margin {
                 return Ok(Some(passed));
@@ -216,8 +215,8 @@ impl Search<'_> {
     }
 
     /// The best `k` of a list by the true score.
-    fn exact(&self, list: &[(f32, (Row, Place))]) -> Option<Vec<Hit>> {
-        let hit = |(_, (row, place)): &(f32, (Row, Place))| {
+    fn exact(&self, list: &[Near]) -> Option<Vec<Hit>> {
+        let hit = |(_, (row, place)): &Near| {
             let vector = self.bank.vector(*place)?;
             Some(Hit { row: *row, score: dot(self.query, vector).clamp(-1.0, 1.0) })
         };

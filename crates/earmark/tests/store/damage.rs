@@ -235,7 +235,9 @@ fn a_read_only_folder_is_said_to_be() {
     let path = folder.path().display().to_string();
     let Some(_mounted) = Mounted::new(folder.path(), &["-o", "bind,ro", &path]) else { return };
     match DataFolder::open(folder.path()) {
-        Err(Error::Io { reason, .. }) => assert!(reason.contains("read-only") || reason.contains("permission"), "{reason}"),
+        Err(Error::Io { reason, .. }) => {
+            assert!(reason.contains("read-only") || reason.contains("permission"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
 }
