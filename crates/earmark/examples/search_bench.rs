@@ -69,7 +69,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn measure_search(store: &Store, sizes: &Sizes, queries: &[Vec<f32>]) -> earmark::Result<()> {
     let rows: Vec<Row> = store.list(&Scope::default(), None, sizes.memories)?.into_iter().map(|(row, _)| row).collect();
-    let flat: Vec<f32> = rows.chunks(10_000).map(|rows| store.vectors(rows)).collect::<earmark::Result<Vec<_>>>()?.concat().concat();
+    let flat: Vec<f32> =
+        rows.chunks(10_000).map(|rows| store.vectors(rows)).collect::<earmark::Result<Vec<_>>>()?.concat().concat();
     let everything = Scope::default();
     let (mut scans, mut searches, mut same) = (Vec::new(), Vec::new(), 0);
     for query in queries {
@@ -97,7 +98,10 @@ fn measure_scopes(store: &Store, queries: &[Vec<f32>]) -> earmark::Result<()> {
         ("50 % by metadata", json!({"share": {"lt": 500}})),
         ("50 % and 1 of 1,000 users", json!({"AND": [{"share": {"lt": 500}}, {"user_id": "u7"}]})),
         ("NOT 1 of 2 kinds (50 %)", json!({"NOT": {"kind": "even"}})),
-        ("10 of 1,000 users by OR", json!({"OR": (0..10).map(|u| json!({"user_id": format!("u{u}")})).collect::<Vec<_>>()})),
+        (
+            "10 of 1,000 users by OR",
+            json!({"OR": (0..10).map(|u| json!({"user_id": format!("u{u}")})).collect::<Vec<_>>()}),
+        ),
     ];
     for (name, filter) in filters {
         let scope = Scope { filter: Some(Filter::parse(&filter)?), ..Scope::default() };
@@ -123,9 +127,11 @@ fn measure_words(store: &Store, texts: &[String]) -> earmark::Result<()> {
 fn measure_log(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earmark::Result<()> {
     let before = store.disk_usage()?.database_bytes;
     let mut times = Vec::new();
-    for (i, (query, text)) in queries.iter().zip(texts).enumerate() {
-        let candidates: Vec<CandidateLog> =
-            (0..50).map(|c| CandidateLog { row: Row(1 + (i * 50 + c) as i64 % 1_000), features: vec![0.5; 8] }).collect();
+    let calls = queries.iter().zip(texts).cycle().take(5_000);
+    for (i, (query, text)) in calls.enumerate() {
+        let candidates: Vec<CandidateLog> = (0..50)
+            .map(|c| CandidateLog { row: Row(1 + (i * 50 + c) as i64 % 1_000), features: vec![0.5; 8] })
+            .collect();
         let slate = candidates.iter().take(5).map(|c| SlateEntry { row: c.row, explored: false }).collect();
         let log = RecallLog {
             id: format!("rc_{i}"),
@@ -142,7 +148,7 @@ fn measure_log(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earmark
     }
     row("log_recall, 50 candidates of 8 features", &time(median(times)));
     let grown = store.disk_usage()?.database_bytes.saturating_sub(before);
-    row("log_recall, bytes on disk", &format!("{} bytes", grown / queries.len() as u64));
+    row("log_recall, bytes on disk", &format!("{} bytes", grown / 5_000));
     Ok(())
 }
 
@@ -247,7 +253,11 @@ fn sizes() -> Result<Sizes, Box<dyn std::error::Error>> {
             "--dimension" => &mut sizes.dimension,
             "--queries" => &mut sizes.queries,
             "--centres" => &mut sizes.centres,
-            _ => return Err(format!("unknown flag {name}; known are --memories, --dimension, --queries, --centres").into()),
+            _ => {
+                return Err(
+                    format!("unknown flag {name}; known are --memories, --dimension, --queries, --centres").into()
+                );
+            }
         };
         *field = value.parse()?;
     }

@@ -24,8 +24,8 @@ mod path;
 use jiff::Timestamp;
 
 pub use matches::matches;
-pub use number::Number;
 pub(crate) use matches::{contains_folded, fold};
+pub use number::Number;
 pub(crate) use path::{flatten, lookup};
 
 /// A parsed filter.

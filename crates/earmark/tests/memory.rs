@@ -16,13 +16,16 @@ use serde_json::{Value, json};
 /// A bag of hashed words: deterministic, and similar where words are shared.
 struct Words;
 
+/// Enough that few words share a place.
+const DIMENSION: usize = 512;
+
 impl Encoder for Words {
     fn model(&self) -> &str {
         "bag-of-words"
     }
 
     fn dimension(&self) -> usize {
-        64
+        DIMENSION
     }
 
     fn encode(&self, texts: &[&str], _side: Side) -> Result<Vec<Vec<f32>>> {
@@ -31,10 +34,10 @@ impl Encoder for Words {
 }
 
 fn bag(text: &str) -> Vec<f32> {
-    let mut vector = vec![0.0; 64];
+    let mut vector = vec![0.0; DIMENSION];
     for word in text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()) {
         let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-        vector[(hash >> 32) as usize % 64] += 1.0;
+        vector[(hash >> 32) as usize % DIMENSION] += 1.0;
     }
     vector
 }
@@ -530,7 +533,9 @@ fn praise_lifts_blame_lowers_and_blame_alone_counts() {
     assert_eq!((status(0).labels["explicit"].useful, status(0).labels["explicit"].not_useful), (status(0).experiences, 0));
     assert_eq!((status(1).labels["explicit"].useful, status(1).labels["explicit"].not_useful), (0, status(1).experiences));
     assert!(status(2).labels.is_empty() && status(2).experiences == 0);
-    namespaces.iter().for_each(|n| drop(n.reset().unwrap()));
+    for namespace in &namespaces {
+        namespace.reset().unwrap();
+    }
     let after: Vec<Vec<f32>> = namespaces
         .iter()
         .map(|n| ask(n, &paraphrases[12], 30).results.iter().map(|r| r.score).collect())
@@ -656,7 +661,7 @@ fn another_encoder_is_refused_until_reembed() {
             "bag-of-words-2"
         }
         fn dimension(&self) -> usize {
-            32
+            DIMENSION / 2
         }
         fn encode(&self, texts: &[&str], _: Side) -> Result<Vec<Vec<f32>>> {
             Ok(texts.iter().map(|t| bag(t).chunks(2).map(|c| c[0] + 2.0 * c[1]).collect()).collect())

@@ -78,7 +78,10 @@ impl Parser {
     fn operator(&mut self, field: &Field, name: &str, operand: &Value, path: &str) -> Result<Filter> {
         self.conditions += 1;
         if self.conditions > MAX_CONDITIONS {
-            return Err(invalid(path, format!("is condition number {}; the limit is {MAX_CONDITIONS}", self.conditions)));
+            return Err(invalid(
+                path,
+                format!("is condition number {}; the limit is {MAX_CONDITIONS}", self.conditions),
+            ));
         }
         match name.to_ascii_lowercase().as_str() {
             "eq" => equals(field, operand, path),

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::database::{Attempt, meta_number, meta_text};
 use super::quantize::quantize;
 use super::segment::{self, Entries, Entry, Owner, Segment};
+use super::tail::Tail;
 use super::{Row, pack, stamp};
 
 /// Vectors outside of segments before they become one.
@@ -69,18 +70,6 @@ impl Mark {
 struct Part {
     segment: Segment,
     dead: HashSet<u32>,
-}
-
-/// The newest vectors, in order of arrival.
-#[derive(Debug, Default)]
-struct Tail {
-    rows: Vec<i64>,
-    seqs: Vec<i64>,
-    scales: Vec<f32>,
-    codes: Vec<i8>,
-    vectors: Vec<f32>,
-    dead: HashSet<u32>,
-    place_of: HashMap<i64, u32>,
 }
 
 /// The vectors of one namespace; the default is a bank from before the first generation.
@@ -174,7 +163,8 @@ impl Bank {
 
     /// The vector at `place`; `None` if its file is damaged.
     pub(crate) fn vector(&self, place: Place) -> Option<&[f32]> {
-        let whole = self.parts.get(place.part as usize).is_none_or(|part| part.segment.vector_is_whole(place.at as usize));
+        let whole =
+            self.parts.get(place.part as usize).is_none_or(|part| part.segment.vector_is_whole(place.at as usize));
         whole.then(|| self.view(place.part).vector_of(place.at as usize))
     }
 
@@ -283,7 +273,11 @@ impl Bank {
             self.tail.bury(at);
             return None;
         }
-        let (i, part) = self.parts.iter_mut().enumerate().find(|(_, part)| (part.segment.range.0..=part.segment.range.1).contains(&seq))?;
+        let (i, part) = self
+            .parts
+            .iter_mut()
+            .enumerate()
+            .find(|(_, part)| (part.segment.range.0..=part.segment.range.1).contains(&seq))?;
         let entries = part.segment.entries();
         let at = entries.rows.binary_search(&row).ok().filter(|at| entries.seqs[*at] == seq)?;
         part.dead.insert(at as u32).then_some((i, at))
@@ -362,32 +356,6 @@ impl Bank {
             (0..view.rows.len()).filter(alive).map(move |at| view.rows[at])
         });
         rows.collect()
-    }
-}
-
-impl Tail {
-    fn entries(&self, dimension: usize) -> Entries<'_> {
-        let Tail { rows, seqs, scales, codes, vectors, .. } = self;
-        Entries { dimension, rows, seqs, scales, codes, vectors }
-    }
-
-    fn push(&mut self, seq: i64, row: i64, vector: &[f32], codes: &[i8], scale: f32) {
-        self.place_of.insert(row, self.rows.len() as u32);
-        self.rows.push(row);
-        self.seqs.push(seq);
-        self.scales.push(scale);
-        self.codes.extend(codes);
-        self.vectors.extend(vector);
-    }
-
-    fn bury(&mut self, at: usize) {
-        let dimension = self.vectors.len() / self.rows.len();
-        self.dead.insert(at as u32);
-        self.vectors[at * dimension..(at + 1) * dimension].fill(0.0);
-        self.codes[at * dimension..(at + 1) * dimension].fill(0);
-        if self.place_of.get(&self.rows[at]) == Some(&(at as u32)) {
-            self.place_of.remove(&self.rows[at]);
-        }
     }
 }
 

@@ -143,16 +143,31 @@ fn check_database(connection: &Connection) -> Attempt<Vec<String>> {
 /// Pairs of numbers that must be equal, each with what it means if they are not.
 fn check_counts(connection: &Connection) -> Attempt<Vec<String>> {
     let checks = [
-        ("the count of memories is wrong", "SELECT (SELECT count(*) FROM memories), (SELECT value FROM meta WHERE key = 'memories')"),
-        ("the count of words is wrong", "SELECT (SELECT total(length) FROM documents), (SELECT value FROM meta WHERE key = 'words')"),
-        ("memories are missing in the word index", "SELECT (SELECT count(*) FROM memories), (SELECT count(*) FROM documents)"),
+        (
+            "the count of memories is wrong",
+            "SELECT (SELECT count(*) FROM memories), (SELECT value FROM meta WHERE key = 'memories')",
+        ),
+        (
+            "the count of words is wrong",
+            "SELECT (SELECT total(length) FROM documents), (SELECT value FROM meta WHERE key = 'words')",
+        ),
+        (
+            "memories are missing in the word index",
+            "SELECT (SELECT count(*) FROM memories), (SELECT count(*) FROM documents)",
+        ),
         (
             "memories without a vector",
             "SELECT (SELECT count(*) FROM memories),
              (SELECT count(*) FROM vectors WHERE epoch = (SELECT value FROM meta WHERE key = 'epoch'))",
         ),
-        ("closed recalls without a place", "SELECT (SELECT count(*) FROM recalls WHERE state = 1), (SELECT count(sequence) FROM recalls)"),
-        ("recalls without a slate", "SELECT (SELECT count(*) FROM recalls WHERE state < 2), (SELECT count(*) FROM rounds WHERE round = 0)"),
+        (
+            "closed recalls without a place",
+            "SELECT (SELECT count(*) FROM recalls WHERE state = 1), (SELECT count(sequence) FROM recalls)",
+        ),
+        (
+            "recalls without a slate",
+            "SELECT (SELECT count(*) FROM recalls WHERE state < 2), (SELECT count(*) FROM rounds WHERE round = 0)",
+        ),
     ];
     let mut wrong = Vec::new();
     for (meaning, sql) in checks {

@@ -45,10 +45,7 @@ pub(crate) fn sql_error(path: &Path, error: &rusqlite::Error) -> Error {
 
 fn is_decoding(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
-    matches!(
-        error,
-        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
-    )
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
 }
 
 /// Shorthand for [`Error::Corrupt`].

@@ -20,7 +20,7 @@ impl DataFolder {
     /// Opens `path`, making it if it is missing.
     ///
     /// # Errors
-    /// [`Error::Io`] if it is not a folder, not writable, or the disk is full.
+    /// [`Error::Io`] if it is not a folder or not writable. A full disk shows when something is stored.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let namespaces = path.join(NAMESPACES);
@@ -98,8 +98,13 @@ fn check_name(name: &str) -> Result<()> {
 
 fn check_writable(folder: &Path) -> Result<()> {
     let probe = folder.join(format!(".write-test-{}", uuid::Uuid::now_v7().simple()));
-    fs::write(&probe, b"earmark").map_err(|e| io_error(folder, &e))?;
-    fs::remove_file(&probe).map_err(|e| io_error(folder, &e))
+    let written = fs::write(&probe, b"earmark");
+    let removed = fs::remove_file(&probe);
+    match written.and(removed) {
+        // What is there can still be read, and forgotten.
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Ok(()),
+        other => other.map_err(|e| io_error(folder, &e)),
+    }
 }
 
 /// A folder name for any namespace; upper case is encoded too, since some file systems do not tell it from lower.

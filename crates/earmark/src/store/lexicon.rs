@@ -42,6 +42,9 @@ pub(crate) struct Term {
     pub(crate) texts: u64,
 }
 
+/// Terms of one text with their frequencies, by term.
+pub(crate) type TermCounts = Vec<(i64, u32)>;
+
 /// Adds texts, which must not be in the index, in ascending row order.
 pub(crate) fn add(connection: &Connection, documents: &[(Row, Document)]) -> Attempt<()> {
     let mut by_term: BTreeMap<&str, Vec<Posting>> = BTreeMap::new();
@@ -101,8 +104,8 @@ pub(crate) fn remove(connection: &Connection, rows: &[Row]) -> Attempt<()> {
     Ok(())
 }
 
-/// Length and `(term, frequency)` list of one text, by term.
-pub(crate) fn document(connection: &Connection, row: Row) -> Attempt<Option<(u32, Vec<(i64, u32)>)>> {
+/// Length and terms of one text.
+pub(crate) fn document(connection: &Connection, row: Row) -> Attempt<Option<(u32, TermCounts)>> {
     let mut statement = connection.prepare_cached("SELECT length, terms FROM documents WHERE row = ?1")?;
     let found = statement.query_row([row.0], |found| Ok((found.get(0)?, unpack_terms(found.get_ref(1)?.as_blob()?))));
     Ok(found.optional()?)
@@ -211,7 +214,7 @@ fn pack_terms(terms: &[(i64, u32)]) -> Vec<u8> {
     bytes
 }
 
-fn unpack_terms(mut bytes: &[u8]) -> Vec<(i64, u32)> {
+fn unpack_terms(mut bytes: &[u8]) -> TermCounts {
     let mut terms = Vec::new();
     let mut term = 0i64;
     while let (Some(step), Some(frequency)) = (take_varint(&mut bytes), take_varint(&mut bytes)) {

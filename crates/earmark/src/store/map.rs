@@ -6,8 +6,8 @@ use std::path::Path;
 
 use memmap2::{Advice, Mmap};
 
-use crate::error::Result;
 use super::errors::io_error;
+use crate::error::Result;
 
 /// A whole file as read-only memory.
 #[derive(Debug)]

@@ -89,10 +89,8 @@ impl Store {
     /// Those of the disk.
     pub fn list(&self, scope: &Scope, after: Option<Row>, limit: usize) -> Result<Vec<(Row, Memory)>> {
         let condition = Condition::of_scope(scope);
-        let sql = format!(
-            "SELECT {COLUMNS} FROM memories m WHERE {} AND m.row > ? ORDER BY m.row LIMIT ?",
-            condition.sql
-        );
+        let sql =
+            format!("SELECT {COLUMNS} FROM memories m WHERE {} AND m.row > ? ORDER BY m.row LIMIT ?", condition.sql);
         let after = after.map_or(i64::MIN, |row| row.0);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.database.read(|snapshot| {

@@ -31,6 +31,7 @@ mod search;
 mod segment;
 mod shortlist;
 mod stamp;
+mod tail;
 mod types;
 mod update;
 mod words;

@@ -237,12 +237,19 @@ fn insert_labels(connection: &Connection, recall: RecallNumber, round: usize, la
 }
 
 /// Every row must be a candidate of the recall, and with that a memory that is there.
-fn check_rows(connection: &Connection, recall: RecallNumber, rows: impl Iterator<Item = Row>, field: &str) -> Attempt<()> {
+fn check_rows(
+    connection: &Connection,
+    recall: RecallNumber,
+    rows: impl Iterator<Item = Row>,
+    field: &str,
+) -> Attempt<()> {
     let mut statement = connection.prepare_cached("SELECT candidates FROM recalls WHERE number = ?1")?;
     let candidates = statement.query_row([recall.0], |row| Ok(pack::unpack_candidates(row.get_ref(0)?.as_blob()?)))?;
     let candidates: HashSet<Row> = candidates.into_iter().map(|candidate| candidate.row).collect();
     match rows.into_iter().find(|row| !candidates.contains(row)) {
-        Some(row) => Err(Error::invalid(field, format!("names memory {}, which is not part of this recall", row.0)).into()),
+        Some(row) => {
+            Err(Error::invalid(field, format!("names memory {}, which is not part of this recall", row.0)).into())
+        }
         None => Ok(()),
     }
 }

@@ -120,7 +120,8 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Attempt<()> {
     if !check_version(&transaction, path)? {
         transaction.execute_batch(TABLES)?;
         let identity = Uuid::now_v7().simple().to_string();
-        let start = "INSERT INTO meta VALUES ('identity', ?1), ('generation', 1), ('epoch', 1), ('memories', 0), ('words', 0)";
+        let start =
+            "INSERT INTO meta VALUES ('identity', ?1), ('generation', 1), ('epoch', 1), ('memories', 0), ('words', 0)";
         transaction.execute(start, [identity])?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }

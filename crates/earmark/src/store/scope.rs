@@ -44,7 +44,7 @@ fn parts(scope: &Scope) -> Vec<Filter> {
         value.as_ref().map(|value| Filter::Field(field, Test::OneOf(vec![Scalar::Text(value.clone())])))
     };
     let time = (scope.after.is_some() || scope.before.is_some())
-        .then(|| Filter::Field(Field::OccurredAt, Test::Within(scope.after, scope.before)));
+        .then_some(Filter::Field(Field::OccurredAt, Test::Within(scope.after, scope.before)));
     let mut parts: Vec<Filter> = [
         equals(Field::UserId, &scope.user_id),
         equals(Field::AgentId, &scope.agent_id),
@@ -92,7 +92,10 @@ fn of_field(field: &Field, test: &Test) -> Condition {
         Some(column) => of_column(&format!("m.{column}"), test),
         None => {
             let condition = of_attribute(test);
-            let sql = format!("EXISTS (SELECT 1 FROM attributes a WHERE a.row = m.row AND a.key = ? AND ({}))", condition.sql);
+            let sql = format!(
+                "EXISTS (SELECT 1 FROM attributes a INDEXED BY attributes_row WHERE a.row = m.row AND a.key = ? AND ({}))",
+                condition.sql
+            );
             Condition::new(sql, std::iter::once(key(field)).chain(condition.values))
         }
     }
@@ -215,18 +218,34 @@ fn marks(count: usize) -> String {
     vec!["?"; count].join(",")
 }
 
-/// A query of at least the rows that pass, where an index can list them.
-fn source(filter: &Filter) -> Option<Condition> {
+/// A query of the rows that pass, or of more, where an index can list them.
+struct Source {
+    query: Condition,
+    /// Whether it gives no row that does not pass.
+    exact: bool,
+}
+
+fn source(filter: &Filter) -> Option<Source> {
     match filter {
-        Filter::All(parts) => parts.iter().find_map(source),
+        Filter::All(parts) => {
+            let first = parts.iter().find_map(source)?;
+            Some(Source { exact: first.exact && parts.len() == 1, ..first })
+        }
         Filter::Any(parts) if !parts.is_empty() => {
             let sources = parts.iter().map(source).collect::<Option<Vec<_>>>()?;
-            let sql: Vec<&str> = sources.iter().map(|source| source.sql.as_str()).collect();
-            Some(Condition::new(sql.join(" UNION ALL "), sources.iter().flat_map(|source| source.values.clone())))
+            let exact = sources.iter().all(|source| source.exact);
+            let queries = sources.into_iter().map(|source| source.query);
+            Some(Source { query: united(queries.collect()), exact })
         }
         Filter::Any(_) | Filter::Not(_) => None,
-        Filter::Field(field, test) => field_source(field, test),
+        Filter::Field(field, test) => Some(Source { query: field_source(field, test)?, exact: true }),
     }
+}
+
+/// All rows of several queries; a row may come twice.
+fn united(queries: Vec<Condition>) -> Condition {
+    let sql: Vec<&str> = queries.iter().map(|query| query.sql.as_str()).collect();
+    Condition::new(sql.join(" UNION ALL "), queries.iter().flat_map(|query| query.values.clone()))
 }
 
 fn field_source(field: &Field, test: &Test) -> Option<Condition> {
@@ -248,10 +267,11 @@ fn field_source(field: &Field, test: &Test) -> Option<Condition> {
         Test::Contains(part) => equalities(std::slice::from_ref(part)),
         other => vec![of_attribute(other)],
     };
-    let select = |branch: &Condition| format!("SELECT a.row FROM attributes a WHERE a.key = ? AND {}", branch.sql);
-    let sql: Vec<String> = branches.iter().map(select).collect();
-    let values = branches.into_iter().flat_map(|branch| std::iter::once(key(field)).chain(branch.values));
-    (!sql.is_empty()).then(|| Condition::new(sql.join(" UNION ALL "), values))
+    let select = |branch: Condition| {
+        let sql = format!("SELECT a.row FROM attributes a WHERE a.key = ? AND {}", branch.sql);
+        Condition::new(sql, std::iter::once(key(field)).chain(branch.values))
+    };
+    (!branches.is_empty()).then(|| united(branches.into_iter().map(select).collect()))
 }
 
 /// Asks whether single memories pass.
@@ -286,17 +306,30 @@ pub(crate) fn accepts(connection: &Connection, scope: &Scope, rows: &[Row]) -> A
     rows.iter().map(|row| checker.accepts(*row)).collect()
 }
 
-/// All rows of the scope in order, if an index shows that there are at most `most` to look at.
-pub(crate) fn list_selective(connection: &Connection, scope: &Scope, most: usize) -> Attempt<Option<Vec<Row>>> {
-    let mut best: Option<(usize, Condition)> = None;
-    for source in parts(scope).iter().filter_map(source) {
+/// Rows among which all of a scope are, in order.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) rows: Vec<Row>,
+    /// Whether all of them pass.
+    pub(crate) exact: bool,
+}
+
+/// The shortest list that an index gives, if it has at most `most` rows.
+pub(crate) fn list_selective(connection: &Connection, scope: &Scope, most: usize) -> Attempt<Option<Listed>> {
+    let parts = parts(scope);
+    let mut best: Option<(usize, Source)> = None;
+    for source in parts.iter().filter_map(source) {
         let most = best.as_ref().map_or(most, |(count, _)| *count);
-        let count = count_up_to(connection, &source, most + 1)?;
+        let count = count_up_to(connection, &source.query, most + 1)?;
         if count <= most {
             best = Some((count, source));
         }
     }
-    best.map(|(_, source)| list_within(connection, scope, Some(&source))).transpose()
+    let Some((_, source)) = best else { return Ok(None) };
+    let mut rows = list(connection, &source.query)?;
+    rows.sort_unstable();
+    rows.dedup();
+    Ok(Some(Listed { rows, exact: source.exact && parts.len() == 1 }))
 }
 
 fn count_up_to(connection: &Connection, source: &Condition, most: usize) -> Attempt<usize> {
@@ -307,18 +340,14 @@ fn count_up_to(connection: &Connection, source: &Condition, most: usize) -> Atte
 
 /// All rows of the scope in order.
 pub(crate) fn list_all(connection: &Connection, scope: &Scope) -> Attempt<Vec<Row>> {
-    list_within(connection, scope, None)
+    let condition = Condition::of_scope(scope);
+    let sql = format!("SELECT m.row FROM memories m WHERE {} ORDER BY m.row", condition.sql);
+    list(connection, &Condition { sql, ..condition })
 }
 
-fn list_within(connection: &Connection, scope: &Scope, source: Option<&Condition>) -> Attempt<Vec<Row>> {
-    let condition = Condition::of_scope(scope);
-    let (first, values) = match source {
-        Some(source) => (format!("m.row IN ({}) AND", source.sql), source.with(condition.values)),
-        None => (String::new(), condition.values),
-    };
-    let sql = format!("SELECT m.row FROM memories m WHERE {first} {} ORDER BY m.row", condition.sql);
-    let mut statement = connection.prepare(&sql)?;
-    let rows = statement.query_map(params_from_iter(values), |row| row.get(0).map(Row))?;
+fn list(connection: &Connection, query: &Condition) -> Attempt<Vec<Row>> {
+    let mut statement = connection.prepare(&query.sql)?;
+    let rows = statement.query_map(params_from_iter(&query.values), |row| row.get(0).map(Row))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

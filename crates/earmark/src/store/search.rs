@@ -8,7 +8,7 @@ use super::bank::{Bank, Mark, Place};
 use super::database::Attempt;
 use super::memories::{unit, wrong_dimension};
 use super::quantize::{Codes, dot_codes, error_margin, quantize};
-use super::scope::{self, Checker};
+use super::scope::{self, Checker, Listed};
 use super::shortlist::Shortlist;
 use super::{Hit, Row, Store, pack};
 use crate::error::Result;
@@ -27,8 +27,8 @@ const MOST_ASKED: usize = 8_192;
 pub(crate) enum Allowed {
     /// Every memory.
     Everything,
-    /// These, in order.
-    Rows(Vec<Row>),
+    /// These, or some of these.
+    Listed(Listed),
     /// Ask for each; about this share passes.
     Ask(f64),
 }
@@ -133,13 +133,14 @@ pub(crate) fn allowed(snapshot: &Connection, bank: &Bank, scope: &Scope) -> Atte
     }
     let most = (bank.len() / 16).max(5_000);
     Ok(match scope::list_selective(snapshot, scope, most)? {
-        Some(rows) => Allowed::Rows(rows),
+        Some(listed) => Allowed::Listed(listed),
         None => Allowed::Ask(share.max(1.0 / SAMPLE as f64)),
     })
 }
 
 fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
-    let sql = "SELECT v.vector FROM vectors v WHERE v.row = ?1 AND v.epoch = (SELECT value FROM meta WHERE key = 'epoch')";
+    let sql =
+        "SELECT v.vector FROM vectors v WHERE v.row = ?1 AND v.epoch = (SELECT value FROM meta WHERE key = 'epoch')";
     let mut statement = snapshot.prepare_cached(sql)?;
     let vector = statement.query_row([row.0], |found| Ok(pack::unpack_floats(found.get_ref(0)?.as_blob()?)));
     Ok(vector.optional()?.unwrap_or_default())
@@ -147,6 +148,8 @@ fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
 
 /// Memories whose cosines stand for all.
 const SAMPLED_COSINES: usize = 1_000;
+/// Approximate score, and what has it.
+type Near = (f32, (Row, Place));
 
 /// One search over one bank; every step answers `None` if a segment turned out to be damaged.
 struct Search<'a> {
@@ -161,7 +164,12 @@ impl Search<'_> {
     fn run(&self, scope: &Scope) -> Attempt<Option<Vec<Hit>>> {
         match allowed(self.snapshot, self.bank, scope)? {
             Allowed::Everything => Ok(self.exact(&self.scan(self.k))),
-            Allowed::Rows(rows) => Ok(self.exact(&self.scan_rows(&rows))),
+            Allowed::Listed(listed) if listed.exact => Ok(self.exact(&self.scan_rows(&listed.rows, self.k))),
+            Allowed::Listed(listed) => {
+                let list = self.scan_rows(&listed.rows, listed.rows.len());
+                let passed = self.passed(&list, &mut Checker::new(self.snapshot, scope)?, true)?;
+                Ok(self.exact(&passed.unwrap_or_default()))
+            }
             Allowed::Ask(share) => self.ask(scope, share),
         }
     }
@@ -171,7 +179,7 @@ impl Search<'_> {
     }
 
     /// The best `want` of all by approximate score, and those too close to call.
-    fn scan(&self, want: usize) -> Vec<(f32, (Row, Place))> {
+    fn scan(&self, want: usize) -> Vec<Near> {
         let mut list = self.shortlist(want);
         for (part, entries) in self.bank.views() {
             for (at, codes) in entries.codes.chunks_exact(entries.dimension.max(1)).enumerate() {
@@ -185,8 +193,9 @@ impl Search<'_> {
         list.finish()
     }
 
-    fn scan_rows(&self, rows: &[Row]) -> Vec<(f32, (Row, Place))> {
-        let mut list = self.shortlist(self.k);
+    /// As [`Search::scan`], of these rows alone.
+    fn scan_rows(&self, rows: &[Row], want: usize) -> Vec<Near> {
+        let mut list = self.shortlist(want);
         for row in rows {
             let Some(place) = self.bank.find(*row) else { continue };
             let entries = self.bank.view(place.part);
@@ -209,18 +218,13 @@ impl Search<'_> {
             }
             want *= 4;
         }
-        Ok(self.exact(&self.scan_rows(&scope::list_all(self.snapshot, scope)?)))
+        Ok(self.exact(&self.scan_rows(&scope::list_all(self.snapshot, scope)?, self.k)))
     }
 
     /// Those of the list that pass, down to where no other can be among the best `k`; `None` if the list is too short.
-    fn passed(
-        &self,
-        list: &[(f32, (Row, Place))],
-        checker: &mut Checker<'_>,
-        complete: bool,
-    ) -> Attempt<Option<Vec<(f32, (Row, Place))>>> {
+    fn passed(&self, list: &[Near], checker: &mut Checker<'_>, complete: bool) -> Attempt<Option<Vec<Near>>> {
         let margin = error_margin(&self.codes, self.bank.widest_scale());
-        let mut passed: Vec<(f32, (Row, Place))> = Vec::new();
+        let mut passed: Vec<Near> = Vec::new();
         for item in list {
             if passed.len() >= self.k && item.0 < passed[self.k - 1].0 - margin {
                 return Ok(Some(passed));
@@ -233,8 +237,8 @@ impl Search<'_> {
     }
 
     /// The best `k` of a list by the true score.
-    fn exact(&self, list: &[(f32, (Row, Place))]) -> Option<Vec<Hit>> {
-        let hit = |(_, (row, place)): &(f32, (Row, Place))| {
+    fn exact(&self, list: &[Near]) -> Option<Vec<Hit>> {
+        let hit = |(_, (row, place)): &Near| {
             let vector = self.bank.vector(*place)?;
             Some(Hit { row: *row, score: dot(self.query, vector).clamp(-1.0, 1.0) })
         };

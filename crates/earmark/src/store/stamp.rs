@@ -35,8 +35,8 @@ impl Store {
                 Some(_) => Ok(()),
                 None => {
                     write(transaction, stamp)?;
-                    // Whoever read the vectors in before knows no dimension yet and starts anew.
-                    Ok(add_meta(transaction, "generation", 1).map(drop)?)
+                    // Whoever read the vectors in before knows no dimension.
+                    add_meta(transaction, "generation", 1).map(drop)
                 }
             })?;
         }

@@ -51,7 +51,11 @@ impl Store {
             let bank = self.bank(snapshot)?;
             found.hits = match allowed(snapshot, &bank, scope)? {
                 Allowed::Everything => scores.best(k),
-                Allowed::Rows(rows) => scores.best_of(&rows, k),
+                Allowed::Listed(listed) if listed.exact => scores.best_of(&listed.rows, k),
+                Allowed::Listed(listed) => {
+                    let list = scores.best_of(&listed.rows, listed.rows.len());
+                    passed(list, &mut Checker::new(snapshot, scope)?, k)?
+                }
                 Allowed::Ask(_) => ask(snapshot, &scores, scope, k)?,
             };
             Ok(found)
@@ -126,21 +130,27 @@ fn ask(connection: &Connection, scores: &Scores, scope: &Scope, k: usize) -> Att
     while want <= MOST_ASKED.max(2 * k) {
         let list = scores.best(want);
         let complete = list.len() < want;
-        let mut passed = Vec::with_capacity(k);
-        for hit in list {
-            if checker.accepts(hit.row)? {
-                passed.push(hit);
-            }
-            if passed.len() == k {
-                return Ok(passed);
-            }
-        }
-        if complete {
+        let passed = passed(list, &mut checker, k)?;
+        if complete || passed.len() == k {
             return Ok(passed);
         }
         want *= 4;
     }
     Ok(scores.best_of(&scope::list_all(connection, scope)?, k))
+}
+
+/// The first `k` of the list that are in the scope.
+fn passed(list: Vec<Hit>, checker: &mut Checker<'_>, k: usize) -> Attempt<Vec<Hit>> {
+    let mut passed = Vec::with_capacity(k.min(list.len()));
+    for hit in list {
+        if passed.len() == k {
+            break;
+        }
+        if checker.accepts(hit.row)? {
+            passed.push(hit);
+        }
+    }
+    Ok(passed)
 }
 
 /// Scores by row, in pages of neighbouring rows.

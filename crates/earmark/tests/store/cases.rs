@@ -163,9 +163,21 @@ fn no_query_syntax() {
         "Link speed is 40 GB/s at 99.5% load, says status: green.",
     ];
     let rows: Vec<String> = sentences.iter().map(|text| remember_text(&fresh.store, text)).collect();
-    (0..20).for_each(|i| drop(remember_text(&fresh.store, &format!("Sentence {i} is about other matters, not those."))));
+    (0..20)
+        .for_each(|i| drop(remember_text(&fresh.store, &format!("Sentence {i} is about other matters, not those."))));
     let expected: [(usize, &[&str]); 3] = [
-        (0, &["QX-58213", "2027-04-17", "\"closed on", "^ticket", "content:ticket", "{ticket} -ines", "ticket \"\" ines"]),
+        (
+            0,
+            &[
+                "QX-58213",
+                "2027-04-17",
+                "\"closed on",
+                "^ticket",
+                "content:ticket",
+                "{ticket} -ines",
+                "ticket \"\" ines",
+            ],
+        ),
         (1, &["don't restart", "C++ build", "/api/forge", "(v3.2)", "18:00", "forge OR", "NEAR(forge build", "forge*"]),
         (2, &["status: green", "40 GB/s", "99.5%", "NOT green"]),
     ];
@@ -182,7 +194,8 @@ fn no_query_syntax() {
 #[test]
 fn words_of_scripts_without_spaces() {
     let fresh = Fresh::new();
-    let texts = ["我们决定周五上线新版本", "昨天重启kafka集群三次", "来週の会議は水曜日です", "서울역에서 만나기로 했다"];
+    let texts =
+        ["我们决定周五上线新版本", "昨天重启kafka集群三次", "来週の会議は水曜日です", "서울역에서 만나기로 했다"];
     texts.iter().for_each(|text| drop(remember_text(&fresh.store, text)));
     for (query, at) in [("上线", 0), ("周五", 0), ("kafka", 1), ("会議", 2), ("水曜", 2), ("서울역", 3), ("次", 1)] {
         let hits = fresh.store.search_words(query, 3, &Scope::default()).unwrap().hits;
@@ -245,7 +258,13 @@ fn neighbours_follow_the_time_within_a_session() {
         occurred_at: Some(jiff::Timestamp::from_second(60 * minute).unwrap()),
         ..NewMemory::new(text)
     };
-    for memory in [turn("third", Some("a"), 3), turn("first", Some("a"), 1), turn("else", Some("b"), 2), turn("second", Some("a"), 1), turn("none", None, 1)] {
+    for memory in [
+        turn("third", Some("a"), 3),
+        turn("first", Some("a"), 1),
+        turn("else", Some("b"), 2),
+        turn("second", Some("a"), 1),
+        turn("none", None, 1),
+    ] {
         remember(&fresh.store, memory);
     }
     let rows: Vec<Row> = (1..=5).map(Row).collect();
@@ -275,7 +294,10 @@ fn an_update_reaches_every_index() {
     let best = fresh.store.search(&encode("some new text"), 2, &everything).unwrap();
     assert!(best[0].row == Row(1) && best[0].score > 0.999 && best.len() == 2);
     assert_eq!(fresh.store.list(&scope(json!({"tags": "t", "author": "ana"})), None, 5).unwrap().len(), 1);
-    let same = fresh.store.update(&other, Patch { content: content("some new text"), author: Some(Some("ana".into())), ..Patch::default() });
+    let same = fresh.store.update(
+        &other,
+        Patch { content: content("some new text"), author: Some(Some("ana".into())), ..Patch::default() },
+    );
     assert!(matches!(same, Err(Error::Conflict { .. })));
     assert!(matches!(fresh.store.update("m_0", Patch::default()), Err(Error::NotFound { .. })));
     assert_eq!(all(&fresh.store)[1].1.content, "another memory");

@@ -28,7 +28,7 @@ struct Acknowledged {
 
 impl Acknowledged {
     fn read(&mut self, line: &str) {
-        let Some((_, said)) = line.split_once("ACK ") else { return };
+        let Some((_, said)) = line.trim_end().split_once("ACK ") else { return };
         let Some((what, rest)) = said.split_once(' ') else { return };
         let rest = rest.to_owned();
         match what {
@@ -84,7 +84,10 @@ fn nothing_acknowledged_is_lost() {
         assert_whole(&store);
         let text = format!("after kill {kill}");
         let id = remember_text(&store, &text);
-        assert_eq!(store.search(&encode(&text), 1, &Scope::default()).unwrap()[0].row, store.rows(&[&id]).unwrap()[0].unwrap());
+        assert_eq!(
+            store.search(&encode(&text), 1, &Scope::default()).unwrap()[0].row,
+            store.rows(&[&id]).unwrap()[0].unwrap()
+        );
     }
     println!(
         "{kills} kills: {} remembered, {} forgotten, {} recalls, {} closed",
@@ -130,7 +133,8 @@ fn child_until_killed() {
         let batch = (0..5).map(|part| item(NewMemory::new(format!("{text} part {part}")))).collect();
         let stored = store.insert(batch).unwrap();
         stored.iter().enumerate().for_each(|(part, memory)| say(format!("remember {} {text} part {part}", memory.id)));
-        let rows: Vec<Row> = store.search(&encode(&text), 5, &Scope::default()).unwrap().iter().map(|hit| hit.row).collect();
+        let rows: Vec<Row> =
+            store.search(&encode(&text), 5, &Scope::default()).unwrap().iter().map(|hit| hit.row).collect();
         let recall = format!("rc_{run}_{i}");
         store.log_recall(&log(&recall, &rows)).unwrap();
         say(format!("log {recall}"));

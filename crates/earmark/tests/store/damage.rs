@@ -52,6 +52,10 @@ fn check_segment_harm(harm: impl Fn(&Path)) {
     harm(&path);
     let again = open(folder.path());
     check_found(&again);
+    // Vectors are checked when they are scored, so this looks at all of them.
+    let everything = again.search(&encode("x"), MANY, &Scope::default()).unwrap();
+    assert_eq!(everything.len(), MANY);
+    assert!(everything.iter().all(|hit| hit.score.abs() <= 1.0));
     assert_whole(&again);
 }
 
@@ -70,7 +74,7 @@ fn a_short_segment_is_made_anew() {
 fn a_segment_of_another_namespace_is_made_anew() {
     let other = with_segments();
     let foreign = segments(&other).remove(0);
-    check_segment_harm(|path| drop(fs::copy(&foreign, path).unwrap()));
+    check_segment_harm(|path| assert!(fs::copy(&foreign, path).unwrap() > 0));
 }
 
 #[test]
@@ -231,7 +235,9 @@ fn a_read_only_folder_is_said_to_be() {
     let path = folder.path().display().to_string();
     let Some(_mounted) = Mounted::new(folder.path(), &["-o", "bind,ro", &path]) else { return };
     match DataFolder::open(folder.path()) {
-        Err(Error::Io { reason, .. }) => assert!(reason.contains("read-only") || reason.contains("permission"), "{reason}"),
+        Err(Error::Io { reason, .. }) => {
+            assert!(reason.contains("read-only") || reason.contains("permission"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -222,7 +222,8 @@ fn search_is_exact_through_segments_deletions_and_scopes() {
     check_scopes(&fresh.store, 3);
     let again = super::open(fresh.folder.path());
     check_scopes(&again, 4);
-    let rows: BTreeSet<Row> = again.search(&encode("x"), 50_000, &Scope::default()).unwrap().iter().map(|hit| hit.row).collect();
+    let rows: BTreeSet<Row> =
+        again.search(&encode("x"), 50_000, &Scope::default()).unwrap().iter().map(|hit| hit.row).collect();
     assert_eq!(rows.len() as u64, again.count().unwrap());
     assert_whole(&again);
 }

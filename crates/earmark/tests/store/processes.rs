@@ -102,7 +102,12 @@ fn work(store: &earmark::store::Store, name: &str, count: usize) {
         } else {
             let gone = remember(store, NewMemory::new(format!("{name} {i} gone")));
             assert_eq!(store.forget(What::Ids(std::slice::from_ref(&gone))).unwrap(), 1);
-            let rows: Vec<Row> = store.search(&encode(&format!("{name} {i} gone")), 1, &Scope::default()).unwrap().iter().map(|hit| hit.row).collect();
+            let rows: Vec<Row> = store
+                .search(&encode(&format!("{name} {i} gone")), 1, &Scope::default())
+                .unwrap()
+                .iter()
+                .map(|hit| hit.row)
+                .collect();
             assert_ne!(store.memories(&rows).unwrap()[0].1.id, gone);
         }
     }
