@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 struct Words;
 
 /// Enough that few words share a place.
-const DIMENSION: usize = 512;
+const DIMENSION: usize = 8192;
 
 impl Encoder for Words {
     fn model(&self) -> &str {
