@@ -179,13 +179,11 @@ pub struct Params {
     pub temperature: f32,
     /// Passes over the training queries. At least 1; 1 (paper; Fig. 4 gives the baseline 4).
     pub epochs: usize,
-    /// `default` recipe: log-odds beyond which a judged candidate is not shown again. Above 0; 2.5.
-    pub settled_log_odds: f32,
-    /// `default` recipe: exploring stops when the next slate promises fewer useful memories. At least 0; 0.12.
+    /// `default` recipe: exploring stops when the next slate promises fewer useful memories. At least 0; 0.15.
     pub stop_below: f32,
-    /// `default` recipe: log-odds that a useful label adds to similar candidates, per unit of cosine. At least 0; 2.
+    /// `default` recipe: log-odds that a useful label adds to similar candidates, per unit of cosine. At least 0; 1.
     pub spread_useful: f32,
-    /// `default` recipe: log-odds that a useless label takes from similar candidates. At least 0; 1.
+    /// `default` recipe: log-odds that a useless label takes from similar candidates. At least 0; 0.5.
     pub spread_not_useful: f32,
     /// `default` recipe: cosine below which a label does not spread. In [-1, 1]; 0.35.
     pub spread_threshold: f32,
@@ -231,10 +229,9 @@ impl Params {
             log_probability: LogProbability::Plain,
             temperature: 1.0,
             epochs: 1,
-            settled_log_odds: 2.5,
-            stop_below: 0.12,
-            spread_useful: 2.0,
-            spread_not_useful: 1.0,
+            stop_below: 0.15,
+            spread_useful: 1.0,
+            spread_not_useful: 0.5,
             spread_threshold: 0.35,
         }
     }
@@ -265,7 +262,6 @@ impl Params {
         finite("diversity_weight", self.diversity_weight)?;
         finite("exploration_weight", self.exploration_weight)?;
         not_negative("exploration_strength", self.exploration_strength)?;
-        positive("settled_log_odds", self.settled_log_odds)?;
         not_negative("stop_below", self.stop_below)?;
         not_negative("spread_useful", self.spread_useful)?;
         not_negative("spread_not_useful", self.spread_not_useful)?;

@@ -20,6 +20,6 @@ pub use experience::{Buffer, Experience};
 pub use gradient::{dense_gradient, loss};
 pub use learner::{Learner, Update};
 pub use lesson::{Lesson, Term};
-pub use past::{Past, PastLabel, PastQuestion};
+pub use past::{Past, PastLabel, PastQuestion, hindsight};
 pub use reranker::{Example, Prior, fit, logit, probability};
 pub use replay::{lowest_reward, most_similar, random_sample};

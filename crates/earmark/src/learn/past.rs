@@ -5,10 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use crate::vector::dot;
+use crate::{recall::Hindsight, vector::dot};
 
-/// Similarities are raised to this power, so that only close questions speak.
+/// Similarities of questions are raised to this power, so that only close ones speak.
 const SHARPNESS: i32 = 6;
+/// Similarities of memories are raised to this power.
+const MEMORY_SHARPNESS: i32 = 4;
+/// Past questions that speak about one query.
+const SPEAKING: usize = 50;
+/// Most that the sums of one candidate can reach.
+const MOST: f32 = 2.0;
 
 /// The labels of past questions, nearest question first where it matters. Bounded: the oldest leave.
 #[derive(Debug, Clone, Default)]
@@ -68,19 +74,10 @@ impl Past {
         self.entries.is_empty()
     }
 
-    /// For each memory of `keys`: the sum over past questions of `max(0, cos)^6`, plus where it was useful,
-    /// minus where it was not; 0 for a memory that was never labelled. `query` has unit norm.
-    pub fn support(&self, query: &[f32], keys: &[i64]) -> Vec<f32> {
-        let mut sums: HashMap<i64, f32> = keys.iter().map(|&key| (key, 0.0)).collect();
-        for past in &self.entries {
-            let weight = dot(query, &past.query).max(0.0).powi(SHARPNESS);
-            for label in &past.labels {
-                if let Some(sum) = sums.get_mut(&label.key) {
-                    *sum += if label.useful { weight } else { -weight };
-                }
-            }
-        }
-        keys.iter().map(|key| sums[key]).collect()
+/// The past questions that speak about a query: the most similar ones with their weight `max(0, cos)^6`.
+    pub fn speaking(&self, query: &[f32]) -> Vec<(&PastQuestion, f32)> {
+        let nearest = self.nearest(query, SPEAKING).into_iter();
+        nearest.map(|(past, cosine)| (past, cosine.max(0.0).powi(SHARPNESS))).filter(|(_, weight)| *weight > 0.0).collect()
     }
 
     /// The `n` most similar past questions with their cosine, best first; ties: the later one first.
@@ -90,6 +87,35 @@ impl Past {
         all.truncate(n);
         all
     }
+}
+
+/// What the past says about a candidate with this key and unit vector. `speaking` comes from [`Past::speaking`];
+/// `useful_vectors` holds the unit vectors of the memories that were useful then.
+///
+/// With `k` the weight of a past question: `useful` is the sum of `k` where the candidate was useful, `useless` where
+/// it was shown in vain (both at most 2), and `like_useful` the largest `k max(0, cos)^4` to another memory that was
+/// useful.
+pub fn hindsight(
+    speaking: &[(&PastQuestion, f32)],
+    useful_vectors: &HashMap<i64, Vec<f32>>,
+    key: i64,
+    vector: &[f32],
+) -> Hindsight {
+    let mut found = Hindsight::default();
+    for (past, weight) in speaking {
+        for label in &past.labels {
+            match (label.key == key, label.useful) {
+                (true, true) => found.useful += weight,
+                (true, false) => found.useless += weight,
+                (false, false) => {}
+                (false, true) => {
+                    let cosine = useful_vectors.get(&label.key).map_or(0.0, |other| dot(vector, other));
+                    found.like_useful = found.like_useful.max(weight * cosine.max(0.0).powi(MEMORY_SHARPNESS));
+                }
+            }
+        }
+    }
+    Hindsight { useful: found.useful.min(MOST), useless: found.useless.min(MOST), ..found }
 }
 
 #[cfg(test)]
@@ -110,11 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn support_by_hand() {
+    fn hindsight_by_hand() {
         let past = past();
-        let support = past.support(&[1.0, 0.0], &[7, 8, 9, 10]);
-        assert!((support[0] - (1.0 + 0.6f32.powi(6))).abs() < 1e-6);
-        assert_eq!(&support[1..], [-1.0, 0.0, 0.0]);
+        let query = [1.0, 0.0];
+        let speaking = past.speaking(&query);
+        let vectors = HashMap::from([(7, vec![1.0, 0.0])]);
+        let say = |key, vector: [f32; 2]| hindsight(&speaking, &vectors, key, &vector);
+        let seven = say(7, [1.0, 0.0]);
+        assert!((seven.useful - (1.0 + 0.6f32.powi(6))).abs() < 1e-6 && seven.useless == 0.0 && seven.like_useful == 0.0);
+        let eight = say(8, [0.8, 0.6]);
+        assert!((eight.useless - 1.0).abs() < 1e-6 && (eight.like_useful - 0.8f32.powi(4)).abs() < 1e-6);
+        assert_eq!(say(10, [0.0, 1.0]), Hindsight::default());
     }
 
     #[test]

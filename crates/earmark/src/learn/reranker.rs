@@ -32,12 +32,15 @@ pub fn logit(weights: &[f64], features: &[f64]) -> f64 {
 
 /// Weights `[F]` that maximise the posterior: prior times the likelihood of the labels.
 ///
-/// Newton's method with step halving (undamped Newton diverges on separable labels); deterministic, and without
-/// examples exactly the prior's mean.
-pub fn fit(prior: &Prior, examples: &[Example]) -> Vec<f64> {
+/// Newton's method with step halving (undamped Newton diverges on separable labels), begun at `start`;
+/// deterministic, and without examples exactly the prior's mean when begun there.
+///
+/// # Panics
+/// If the lengths of prior, start and features differ.
+pub fn fit(prior: &Prior, examples: &[Example], start: &[f64]) -> Vec<f64> {
     const STEPS: usize = 25;
     const GOOD_ENOUGH: f64 = 1e-8;
-    let mut weights = prior.mean.to_vec();
+    let mut weights = start.to_vec();
     let mut loss = negative_log_posterior(prior, examples, &weights);
     for _ in 0..STEPS {
         let step = newton_step(prior, examples, &weights);
@@ -137,14 +140,14 @@ mod tests {
     #[test]
     fn without_examples_the_prior_stands() {
         let prior = Prior { mean: &[1.0, 4.0], precision: &[1.0, 1.0] };
-        assert_eq!(fit(&prior, &[]), [1.0, 4.0]);
+        assert_eq!(fit(&prior, &[], prior.mean), [1.0, 4.0]);
     }
 
     #[test]
     fn one_example_by_hand() {
         // w = sigmoid(-w) for one useful example with x = 1, mean 0, precision 1: w = 0.40105813...
         let prior = Prior { mean: &[0.0], precision: &[1.0] };
-        let w = fit(&prior, &[Example { features: &[1.0], useful: true, weight: 1.0 }])[0];
+        let w = fit(&prior, &[Example { features: &[1.0], useful: true, weight: 1.0 }], prior.mean)[0];
         assert!((w - 0.401_058_13).abs() < 1e-6, "{w}");
         assert!((w - (1.0 - sigmoid(w))).abs() < 1e-7);
     }
@@ -155,7 +158,7 @@ mod tests {
         let examples: Vec<Example> =
             rows.iter().enumerate().map(|(i, r)| Example { features: r, useful: i % 3 == 0, weight: 1.0 }).collect();
         let prior = Prior { mean: &[0.0, 1.0, -1.0], precision: &[0.5, 2.0, 1.0] };
-        let w = fit(&prior, &examples);
+        let w = fit(&prior, &examples, prior.mean);
         for i in 0..3 {
             let mut up = w.clone();
             let mut down = w.clone();
@@ -173,7 +176,7 @@ mod tests {
         let prior = Prior { mean: &[0.0], precision: &[1e-3] };
         let row = [30.0];
         let examples = vec![Example { features: &row, useful: true, weight: 1.0 }; 500];
-        let w = fit(&prior, &examples)[0];
+        let w = fit(&prior, &examples, prior.mean)[0];
         assert!(w.is_finite() && w > 0.0 && w < 100.0, "{w}");
     }
 }

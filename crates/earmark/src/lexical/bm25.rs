@@ -45,25 +45,17 @@ pub struct WordScore {
     pub bm25: f32,
     /// BM25 with each word's part times its [`rarity`]: rare words alone count.
     pub rare: f32,
-    /// Summed idf of the shared words over that of all words of the question, in [0, 1].
-    pub coverage: f32,
 }
 
 /// Scores one text: `terms` are the question's words as (texts that have the word, frequency in this text);
 /// frequency 0 where the text lacks it. `length` is the text's number of words. Summed in the order of `terms`.
 pub fn score_text(terms: impl IntoIterator<Item = (u64, u32)>, length: u32, collection: Collection) -> WordScore {
-    let (mut score, mut all) = (WordScore::default(), 0.0);
-    for (texts, frequency) in terms {
-        let idf = idf(collection, texts);
-        all += idf;
-        if frequency > 0 {
-            let part = bm25(idf, frequency, length, collection);
-            score.bm25 += part;
-            score.rare += part * rarity(collection, texts);
-            score.coverage += idf;
-        }
+    let mut score = WordScore::default();
+    for (texts, frequency) in terms.into_iter().filter(|(_, frequency)| *frequency > 0) {
+        let part = bm25(idf(collection, texts), frequency, length, collection);
+        score.bm25 += part;
+        score.rare += part * rarity(collection, texts);
     }
-    score.coverage = if all > 0.0 { score.coverage / all } else { 0.0 };
     score
 }
 
@@ -114,7 +106,6 @@ mod tests {
         let (shared, missing) = ((10.0f32 / 3.0).ln(), 10.0f32.ln());
         assert!((score.bm25 - shared).abs() < 1e-5);
         assert!((score.rare - shared * shared / missing).abs() < 1e-5);
-        assert!((score.coverage - shared / (shared + missing)).abs() < 1e-5);
         assert_eq!(score_text([], 10, collection), WordScore::default());
     }
 

@@ -11,10 +11,9 @@ use super::{
 };
 use crate::{
     error::Result,
-    learn::logit,
-    lexical::words,
+    learn::{PastQuestion, hindsight, logit},
     params::Recipe,
-    recall::{Beside, Corpus, Evidence, Facts, Pool, Question, asks, features, fused_score, top_k},
+    recall::{Beside, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
     record::{Memory, Scope},
     store::{Hit, Row, StoredRecall, WordHits},
     vector::dot,
@@ -137,20 +136,19 @@ impl Namespace {
         let vectors = self.store.vectors(&rows)?;
         let scores = self.store.word_scores(question, &rows)?;
         let beside = self.beside(question, query, &rows)?;
-        let keys: Vec<i64> = rows.iter().map(|row| row.0).collect();
-        let past = learned.past.support(query, &keys);
+        let speaking = learned.past.speaking(query);
+        let useful = self.useful_vectors(&speaking)?;
         let evidence: Vec<Evidence> = (0..rows.len())
             .map(|i| {
                 let memory = &memories[i];
                 Evidence {
                     dense: cosine_of(query, &vectors[i]),
                     words: scores[i],
-                    phrase: asked.phrase_share(&words(&memory.content)),
                     facts: Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at),
                     previous: beside[i][0],
                     next: beside[i][1],
                     session: memory.session_id.as_deref().map(session_key),
-                    past: past[i],
+                    past: hindsight(&speaking, &useful, rows[i].0, &vectors[i]),
                 }
             })
             .collect();
@@ -159,18 +157,22 @@ impl Namespace {
         Ok(Gathered { rows, memories, pool, evidence, features })
     }
 
+    /// Vectors of the memories that were useful for past questions, by key.
+    fn useful_vectors(&self, speaking: &[(&PastQuestion, f32)]) -> Result<HashMap<i64, Vec<f32>>> {
+        let labels = speaking.iter().flat_map(|(past, _)| &past.labels);
+        let rows: Vec<Row> = labels.filter(|label| label.useful).map(|label| Row(label.key)).collect();
+        let vectors = self.store.vectors(&rows)?;
+        Ok(rows.iter().map(|row| row.0).zip(vectors).filter(|(_, vector)| !vector.is_empty()).collect())
+    }
+
     /// The turns right before and after each row in its session.
     fn beside(&self, question: &str, query: &[f32], rows: &[Row]) -> Result<Vec<[Option<Beside>; 2]>> {
         let neighbours = self.store.neighbours(rows)?;
         let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
         let vectors = self.store.vectors(&around)?;
         let scores = self.store.word_scores(question, &around)?;
-        let texts: HashMap<Row, Memory> = self.store.memories(&around)?.into_iter().collect();
         let known: HashMap<Row, Beside> = (0..around.len())
-            .map(|i| {
-                let asks = texts.get(&around[i]).is_some_and(|memory| asks(&memory.content));
-                (around[i], Beside { dense: cosine_of(query, &vectors[i]), lexical: scores[i].bm25, asks })
-            })
+            .map(|i| (around[i], Beside { dense: cosine_of(query, &vectors[i]), lexical: scores[i].bm25 }))
             .collect();
         let look = |pair: &[Option<Row>; 2]| pair.map(|row| row.and_then(|row| known.get(&row).copied()));
         Ok(neighbours.iter().map(look).collect())

@@ -269,17 +269,23 @@ impl Learned {
         }
     }
 
-    /// `default`: the posterior over all labels of the past.
+    /// `default`: the past grows by each closed recall, and now and then the weights are fitted to all labels of the
+    /// past again.
     fn refitted(&self, fresh: &[StoredRecall]) -> Option<Learned> {
-        let last = fresh.last()?.sequence?;
-        let mut past = self.past.clone();
-        fresh.iter().for_each(|recall| past.push(past_question(recall)));
-        let labels = past.questions().flat_map(|question| &question.labels);
-        let usable = labels.filter(|label| label.features.len() == STATIC_WEIGHTS.len());
-        let examples: Vec<Example> =
-            usable.map(|l| Example { features: &l.features, useful: l.useful, weight: 1.0 }).collect();
-        let weights = fit(&Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION }, &examples);
-        Some(Learned { through: last, state: State::Reranker(weights), past, ..self.clone() })
+        let mut next = self.clone();
+        let mut weights = match &self.state {
+            State::Reranker(weights) => weights.clone(),
+            _ => STATIC_WEIGHTS.to_vec(),
+        };
+        for recall in fresh {
+            next.past.push(past_question(recall));
+            next.through = recall.sequence?;
+            if is_due(next.through - self.floor) {
+                weights = fit_to(&next.past, &weights);
+            }
+        }
+        next.state = State::Reranker(weights);
+        (!fresh.is_empty()).then_some(next)
     }
 
     /// `paper`: one update for each full batch of closed recalls.
@@ -344,6 +350,21 @@ impl Learned {
             _ => Vec::new(),
         }
     }
+}
+
+/// Whether the weights are fitted after `n` closed recalls: at first every time, later every eighth, because a fit
+/// costs more then and changes less.
+fn is_due(n: i64) -> bool {
+    n <= 24 || n % 8 == 0
+}
+
+/// The weights that the labels of the past make likeliest.
+fn fit_to(past: &Past, start: &[f64]) -> Vec<f64> {
+    let labels = past.questions().flat_map(|question| &question.labels);
+    let usable = labels.filter(|label| label.features.len() == STATIC_WEIGHTS.len());
+    let examples: Vec<Example> =
+        usable.map(|l| Example { features: &l.features, useful: l.useful, weight: 1.0 }).collect();
+    fit(&Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION }, &examples, start)
 }
 
 impl State {

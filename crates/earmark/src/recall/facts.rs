@@ -36,8 +36,6 @@ pub struct Question {
     said: Vec<String>,
     /// Its index words, distinct.
     terms: usize,
-    /// Its adjacent index words.
-    pairs: HashSet<(String, String)>,
     /// It asks when.
     pub asks_when: bool,
     /// It asks for a number.
@@ -71,7 +69,6 @@ impl Question {
             months: said.iter().filter_map(|word| month(word)).collect(),
             years: said.iter().filter_map(|word| year(word)).collect(),
             terms: index.iter().collect::<HashSet<_>>().len(),
-            pairs: index.windows(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
             said,
         }
     }
@@ -79,16 +76,6 @@ impl Question {
     /// Number of distinct index words.
     pub fn terms(&self) -> usize {
         self.terms
-    }
-
-    /// Share of its adjacent index words that stand adjacent in a text's index words too; 0 if it has none.
-    pub fn phrase_share(&self, text_words: &[String]) -> f32 {
-        if self.pairs.is_empty() {
-            return 0.0;
-        }
-        let there: HashSet<(&str, &str)> = text_words.windows(2).map(|w| (w[0].as_str(), w[1].as_str())).collect();
-        let shared = self.pairs.iter().filter(|(a, b)| there.contains(&(a.as_str(), b.as_str()))).count();
-        shared as f32 / self.pairs.len() as f32
     }
 
     /// Whether it names this author: one of the name's words of three letters or more.
@@ -146,7 +133,7 @@ impl Facts {
             is_assistant: OTHER_ROLES.contains(&role.as_str()),
             has_time: said.iter().any(time_word),
             has_number: said.iter().any(number_word),
-            asks: asks(content),
+            asks: content.trim_end().ends_with(['?', '？']),
             has_question: content.contains(['?', '？']),
             length: said.len(),
             date: occurred_at.map(|at| TimeZone::UTC.to_datetime(at)).map(|at| (at.year(), at.month())),
@@ -157,11 +144,6 @@ impl Facts {
     pub fn has_name(&self) -> bool {
         self.author.is_some() && !self.is_user && !self.is_assistant
     }
-}
-
-/// Whether a text ends in a question mark.
-pub fn asks(content: &str) -> bool {
-    content.trim_end().ends_with(['?', '？'])
 }
 
 /// Runs of letters and digits in lower case, apostrophes dropped.
@@ -210,12 +192,5 @@ mod tests {
         assert_eq!(facts.date, Some((2023, 5)));
         let plain = Facts::read("It may rain", Some("Ana"), None);
         assert!(!plain.has_time && !plain.has_number && plain.has_name());
-    }
-
-    #[test]
-    fn phrases_are_shared_pairs() {
-        let question = Question::read("red kitchen chair");
-        assert_eq!(question.phrase_share(&words("a red kitchen table")), 0.5);
-        assert_eq!(Question::read("red").phrase_share(&words("red")), 0.0);
     }
 }

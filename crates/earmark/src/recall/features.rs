@@ -10,8 +10,6 @@ pub struct Evidence {
     pub dense: f32,
     /// What the shared words are worth.
     pub words: WordScore,
-    /// Share of the question's adjacent word pairs that stand adjacent in the text too.
-    pub phrase: f32,
     /// What the text itself says.
     pub facts: Facts,
     /// The turn before in the same session.
@@ -20,8 +18,8 @@ pub struct Evidence {
     pub next: Option<Beside>,
     /// Key of the session; candidates of one session share it.
     pub session: Option<u64>,
-    /// Labels of the same memory from similar past questions, weighted.
-    pub past: f32,
+    /// What similar past questions say about it.
+    pub past: Hindsight,
 }
 
 /// A turn next to a candidate.
@@ -31,8 +29,17 @@ pub struct Beside {
     pub dense: f32,
     /// BM25 with the query.
     pub lexical: f32,
-    /// Whether it ends in a question mark.
-    pub asks: bool,
+}
+
+/// What similar past questions say about a candidate.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Hindsight {
+    /// How much it was useful for them, in [0, 2].
+    pub useful: f32,
+    /// How much it was shown in vain, in [0, 2].
+    pub useless: f32,
+    /// How much it is like another memory that was useful for one of them, in [0, 1].
+    pub like_useful: f32,
 }
 
 /// Numbers of the whole namespace for one question.
@@ -57,16 +64,11 @@ const TABLE: [(&str, f64, f64); FEATURES] = [
     ("meaning and words together", 0.9, PRECISION),
     ("meaning", 0.0, PRECISION),
     ("words", 0.0, PRECISION),
-    ("raw cosine", 0.0, PRECISION),
-    ("share of the best words", 0.0, PRECISION),
+    ("rare words", 0.0, PRECISION),
     ("closest in meaning", 0.0, PRECISION),
     ("closest in words", 0.0, PRECISION),
-    ("covers the question", 0.0, PRECISION),
-    ("same phrases", 0.0, PRECISION),
     ("turn beside: meaning", 0.0, PRECISION),
     ("turn beside: words", 0.3, PRECISION),
-    ("answers a question", 0.0, PRECISION),
-    ("answers a question with these words", 0.0, PRECISION),
     ("author named", 0.5, PRECISION),
     ("asked by the user about the user", 0.5, PRECISION),
     ("asked about the assistant", 0.6, PRECISION),
@@ -82,12 +84,20 @@ const TABLE: [(&str, f64, f64); FEATURES] = [
     ("opens its session", 0.3, PRECISION),
     ("session: meaning", 0.0, PRECISION),
     ("session: words", 0.0, PRECISION),
-    ("useful for similar questions", 0.4, PRECISION),
+    ("useful for similar questions", 2.0, PAST_PRECISION),
+    ("shown in vain for similar questions", 0.0, PAST_PRECISION),
+    ("like what was useful for similar questions", 1.0, PAST_PRECISION),
 ];
+/// Of most weights: early fits stay close to the static ranking.
 const PRECISION: f64 = 16.0;
+/// Of the weights of past feedback.
+const PAST_PRECISION: f64 = 4.0;
 
 /// Number of features `F`.
-pub const FEATURES: usize = 30;
+pub const FEATURES: usize = 27;
+
+/// Where the features of past feedback begin: useful, useless, like useful.
+pub const PAST_FEATURES: usize = FEATURES - 3;
 
 /// Names of the features `[F]`, for explanations.
 pub const FEATURE_NAMES: [&str; FEATURES] = {
@@ -146,7 +156,7 @@ fn long_question(terms: usize) -> f32 {
 
 /// Features `[K x F]` of the candidates of one question.
 pub fn features(question: &Question, corpus: &Corpus, evidence: &[Evidence]) -> Vec<[f32; FEATURES]> {
-    let pool = PoolView::of(question, corpus, evidence);
+    let pool = PoolView::of(question, evidence);
     (0..evidence.len()).map(|i| row(question, corpus, &pool, i)).collect()
 }
 
@@ -160,7 +170,7 @@ struct PoolView<'a> {
 }
 
 impl<'a> PoolView<'a> {
-    fn of(question: &Question, _corpus: &Corpus, evidence: &'a [Evidence]) -> Self {
+    fn of(question: &Question, evidence: &'a [Evidence]) -> Self {
         let ranks = |score: &dyn Fn(&Evidence) -> f32| {
             let scores: Vec<f32> = evidence.iter().map(score).collect();
             let mut ranks = vec![0; scores.len()];
@@ -204,23 +214,17 @@ fn row(question: &Question, corpus: &Corpus, pool: &PoolView<'_>, i: usize) -> [
     let beside = |value: &dyn Fn(&Beside) -> f32| {
         [&e.previous, &e.next].into_iter().flatten().map(value).reduce(f32::max).unwrap_or(0.0)
     };
-    let previous_asks = e.previous.is_some_and(|p| p.asks);
     let roles = flag(facts.is_user) - flag(facts.is_assistant);
     [
         1.0,
         fused_score(question, corpus, e),
         dense_z(e.dense),
         corpus.lexical.standard(e.words.bm25),
-        e.dense,
-        best_share(e.words.bm25),
+        corpus.rare.standard(e.words.rare),
         1.0 / (1.0 + pool.dense_ranks[i] as f32),
         if e.words.bm25 > 0.0 { 1.0 / (1.0 + pool.lexical_ranks[i] as f32) } else { 0.0 },
-        e.words.coverage,
-        e.phrase,
         beside(&|b| dense_z(b.dense)),
         beside(&|b| best_share(b.lexical)),
-        flag(previous_asks),
-        if previous_asks { e.previous.map_or(0.0, |p| best_share(p.lexical)) } else { 0.0 },
         pool.named(question, facts),
         flag(question.first_person) * roles,
         flag(question.second_person) * -roles,
@@ -236,7 +240,9 @@ fn row(question: &Question, corpus: &Corpus, pool: &PoolView<'_>, i: usize) -> [
         flag(e.session.is_some() && e.previous.is_none()),
         pool.session_best(i, |other| dense_z(other.dense)),
         pool.session_best(i, |other| best_share(other.words.bm25)),
-        e.past.clamp(-3.0, 3.0),
+        e.past.useful,
+        e.past.useless,
+        e.past.like_useful,
     ]
 }
 
@@ -282,7 +288,7 @@ mod tests {
         let mut ben = candidate(0.3, 0.0);
         ben.facts = Facts::read("Did you?", Some("Ben"), None);
         ben.session = Some(1);
-        ben.previous = Some(Beside { dense: 0.4, lexical: 5.0, asks: false });
+        ben.previous = Some(Beside { dense: 0.4, lexical: 5.0 });
         let rows = features(&question, &corpus(), &[ana, ben]);
         let at = |name: &str| FEATURE_NAMES.iter().position(|n| *n == name).unwrap();
         assert_eq!((rows[0][at("author named")], rows[1][at("author named")]), (1.0, -1.0));

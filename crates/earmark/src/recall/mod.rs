@@ -19,9 +19,10 @@ pub(crate) use adapter::stack;
 pub use adapter::{Adapted, Adapter, probabilities};
 pub use episode::{Closed, Episode, Round};
 pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
-pub use facts::{Facts, Question, asks};
+pub use facts::{Facts, Question};
 pub use features::{
-    Beside, Corpus, Evidence, FEATURE_NAMES, FEATURES, STATIC_PRECISION, STATIC_WEIGHTS, features, fused_score,
+    Beside, Corpus, Evidence, FEATURE_NAMES, FEATURES, Hindsight, PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS,
+    features, fused_score,
 };
 pub use posterior::{Beliefs, CriticRates, PosteriorEpisode, Propagation};
 pub use turn::{Ranking, Turn};

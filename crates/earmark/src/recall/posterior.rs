@@ -37,18 +37,21 @@ pub struct Propagation {
     pub threshold: f32,
 }
 
-/// Beliefs about the candidates of one question.
+/// Beliefs about the candidates of one question: log-odds `s = prior + evidence`, and for candidates that nobody
+/// judged what has spread to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beliefs {
-    log_odds: Vec<f32>,
+    prior: Vec<f32>,
+    evidence: Vec<f32>,
+    spread: Vec<f32>,
     judged: Vec<bool>,
 }
 
 impl Beliefs {
     /// Starts from the log-odds `[K]` that the learned ranking gives.
     pub fn new(log_odds: Vec<f32>) -> Beliefs {
-        let judged = vec![false; log_odds.len()];
-        Beliefs { log_odds, judged }
+        let n = log_odds.len();
+        Beliefs { prior: log_odds, evidence: vec![0.0; n], spread: vec![0.0; n], judged: vec![false; n] }
     }
 
     /// Takes in labels (candidate, useful) of one round. `memories [K x d]` has unit rows.
@@ -63,50 +66,47 @@ impl Beliefs {
         memories: ArrayView2<f32>,
     ) {
         for &(candidate, useful) in labels {
-            self.log_odds[candidate] += rates.evidence(useful);
+            self.evidence[candidate] += rates.evidence(useful);
             self.judged[candidate] = true;
-        }
-        for &(candidate, useful) in labels {
             let strength = if useful { propagation.useful } else { -propagation.not_useful };
-            if strength == 0.0 {
-                continue;
-            }
             let similarity = memories.dot(&memories.row(candidate));
-            for (i, log_odds) in self.log_odds.iter_mut().enumerate().filter(|(i, _)| !self.judged[*i]) {
-                *log_odds += strength * (similarity[i] - propagation.threshold).max(0.0);
+            for (spread, cosine) in self.spread.iter_mut().zip(&similarity) {
+                *spread += strength * (cosine - propagation.threshold).max(0.0);
             }
         }
     }
 
     /// Log-odds `[K]` that each candidate is useful.
-    pub fn log_odds(&self) -> &[f32] {
-        &self.log_odds
+    pub fn log_odds(&self) -> Vec<f32> {
+        let one = |i: usize| self.prior[i] + self.evidence[i] + if self.judged[i] { 0.0 } else { self.spread[i] };
+        (0..self.prior.len()).map(one).collect()
     }
 
-    /// The `size` candidates to ask about next: the likeliest that are not settled, best first.
-    /// Settled is who was judged and stands clearly on one side (`|log-odds| >= settled`).
-    pub fn next_slate(&self, size: usize, settled: f32) -> Vec<usize> {
-        let open = |i: &usize| !self.judged[*i] || self.log_odds[*i].abs() < settled;
-        self.best(size, (0..self.log_odds.len()).filter(open))
+    /// The `size` candidates to ask about next: the likeliest below the cut that nobody judged, best first. What
+    /// would be served anyway is not asked about: only a useful memory below the cut changes the answer. A judged
+    /// candidate that looks useless takes no place above the cut.
+    pub fn next_slate(&self, size: usize) -> Vec<usize> {
+        let log_odds = self.log_odds();
+        let order = best(&log_odds, log_odds.len());
+        let holds_place = |i: &usize| !self.judged[*i] || log_odds[*i] > 0.0;
+        let served: Vec<usize> = order.iter().copied().filter(holds_place).take(size).collect();
+        order.into_iter().filter(|i| !self.judged[*i] && !served.contains(i)).take(size).collect()
     }
 
-    /// The `size` likeliest candidates, best first; ties by the earlier one. What is served.
+    /// The likeliest `size` candidates, best first; ties by the earlier one. What is served.
     pub fn best_slate(&self, size: usize) -> Vec<usize> {
-        self.best(size, 0..self.log_odds.len())
+        best(&self.log_odds(), size)
     }
 
-    /// How many useful memories are expected in `slate` that nobody has judged yet.
+    /// How many useful memories are expected in `slate`.
     pub fn expected_finds(&self, slate: &[usize]) -> f32 {
-        let unjudged = slate.iter().filter(|&&i| !self.judged[i]);
-        unjudged.map(|&i| 1.0 / (1.0 + (-self.log_odds[i]).exp())).sum()
+        let log_odds = self.log_odds();
+        slate.iter().map(|&i| 1.0 / (1.0 + (-log_odds[i]).exp())).sum()
     }
+}
 
-    fn best(&self, size: usize, among: impl Iterator<Item = usize>) -> Vec<usize> {
-        let mut order: Vec<usize> = among.collect();
-        order.sort_by(|&a, &b| self.log_odds[b].total_cmp(&self.log_odds[a]).then(a.cmp(&b)));
-        order.truncate(size);
-        order
-    }
+fn best(log_odds: &[f32], size: usize) -> Vec<usize> {
+    super::top_k(log_odds, size)
 }
 
 /// The exploration of one question by posterior odds: ask for a slate, hand in labels, repeat, finish. The
@@ -130,9 +130,9 @@ impl PosteriorEpisode {
         PosteriorEpisode { params: *params, pool, unit_memories, beliefs: Beliefs::new(log_odds), rounds: Vec::new() }
     }
 
-    /// The slate to show next: the likeliest candidates that are not settled.
+    /// The slate to have judged next: the likeliest candidates below the cut that nobody judged.
     pub fn next_slate(&self, size: usize) -> Slate {
-        self.slate(self.beliefs.next_slate(size, self.params.settled_log_odds))
+        self.slate(self.beliefs.next_slate(size))
     }
 
     /// Takes in the labels of a slate, one for each place; `None` where nobody judged.
@@ -151,7 +151,7 @@ impl PosteriorEpisode {
 
     /// Whether the next slate is expected to bring too little to be worth a call.
     pub fn is_settled(&self, size: usize) -> bool {
-        let next = self.beliefs.next_slate(size, self.params.settled_log_odds);
+        let next = self.beliefs.next_slate(size);
         self.beliefs.expected_finds(&next) < self.params.stop_below
     }
 
@@ -161,7 +161,7 @@ impl PosteriorEpisode {
     }
 
     /// Log-odds `[K]` as they are now.
-    pub fn log_odds(&self) -> &[f32] {
+    pub fn log_odds(&self) -> Vec<f32> {
         self.beliefs.log_odds()
     }
 
@@ -171,9 +171,10 @@ impl PosteriorEpisode {
     }
 
     fn slate(&self, places: Vec<usize>) -> Slate {
+        let log_odds = self.beliefs.log_odds();
         let pick = |i: usize| Pick {
             candidate: Candidate(i),
-            terms: Terms { relevance: self.beliefs.log_odds[i], score: self.beliefs.log_odds[i], ..Terms::default() },
+            terms: Terms { relevance: self.beliefs.prior[i], score: log_odds[i], ..Terms::default() },
         };
         Slate { picks: places.into_iter().map(pick).collect(), noise: Vec::new() }
     }
@@ -206,21 +207,35 @@ mod tests {
     }
 
     #[test]
-    fn labels_move_the_judged_and_their_neighbours() {
+    fn labels_move_the_judged_and_spread_to_the_similar() {
         let memories = array![[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]];
         let mut beliefs = Beliefs::new(vec![0.0, -1.0, -0.5]);
         beliefs.observe(&[(0, true)], RATES, SPREAD, memories.view());
         let expected = [3.3557, -1.0 + 2.0 * 0.45, -0.5];
         assert!(beliefs.log_odds().iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{beliefs:?}");
-        assert_eq!(beliefs.next_slate(2, 2.5), [1, 2]);
         assert_eq!(beliefs.best_slate(2), [0, 1]);
+        beliefs.observe(&[(1, false)], RATES, SPREAD, memories.view());
+        assert!((beliefs.log_odds()[1] - (-1.0 - 1.9356)).abs() < 1e-3, "judged: what spread no longer counts");
     }
 
     #[test]
-    fn a_settled_slate_promises_nothing() {
-        let mut beliefs = Beliefs::new(vec![0.0, 0.0]);
+    fn asks_below_the_cut_and_a_useless_memory_holds_no_place() {
+        let memories = Array2::zeros((5, 2));
+        let mut beliefs = Beliefs::new(vec![5.0, 4.0, 3.0, 2.0, 1.0]);
+        assert_eq!(beliefs.next_slate(2), [2, 3]);
+        beliefs.observe(&[(2, false), (3, false)], RATES, SPREAD, memories.view());
+        // 3 - 1.9 > 0 keeps no place among the best two; 4 is all that is left to ask about.
+        assert_eq!(beliefs.next_slate(2), [4]);
+        let mut one = Beliefs::new(vec![-1.0, -2.0]);
+        one.observe(&[(0, false)], RATES, SPREAD, Array2::zeros((2, 2)).view());
+        assert!(one.next_slate(1).is_empty(), "the unjudged one would be served anyway");
+    }
+
+    #[test]
+    fn little_is_expected_where_odds_are_low() {
+        let beliefs = Beliefs::new(vec![0.0, 0.0, -50.0]);
         assert_eq!(beliefs.expected_finds(&[0, 1]), 1.0);
-        beliefs.observe(&[(0, false), (1, false)], RATES, SPREAD, array![[1.0, 0.0], [0.0, 1.0]].view());
-        assert_eq!(beliefs.expected_finds(&beliefs.next_slate(2, 2.5)), 0.0);
+        assert!(beliefs.expected_finds(&[2]) < 1e-6);
+        assert_eq!(beliefs.expected_finds(&[]), 0.0);
     }
 }

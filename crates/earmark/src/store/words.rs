@@ -79,10 +79,8 @@ impl Store {
 
 /// The query's words that are scored, rarest first.
 fn choose_terms(connection: &Connection, words: &[String], collection: Collection) -> Attempt<Vec<Term>> {
-    // A word that no text has stays in the list: it counts for the coverage.
-    let unknown = Term { id: -1, texts: 0 };
-    let found = words.iter().take(MOST_LOOKED_UP).map(|word| Ok(lexicon::term(connection, word)?.unwrap_or(unknown)));
-    let mut terms: Vec<Term> = found.collect::<Attempt<Vec<_>>>()?;
+    let found = words.iter().take(MOST_LOOKED_UP).map(|word| lexicon::term(connection, word));
+    let mut terms: Vec<Term> = found.collect::<Attempt<Vec<_>>>()?.into_iter().flatten().collect();
     terms.sort_unstable_by_key(|term| (term.texts, term.id));
     terms.truncate(MOST_SCORED);
     let budget = (collection.texts * BUDGET_PER_MEMORY).max(LEAST_BUDGET);
@@ -111,7 +109,7 @@ fn score_all(
     weight: impl Fn(u64) -> f32,
 ) -> Attempt<Scores> {
     let mut scores = Scores::default();
-    for term in terms.iter().filter(|term| term.texts > 0) {
+    for term in terms {
         let (idf, weight) = (idf(collection, term.texts), weight(term.texts));
         let whole = lexicon::for_each_posting(connection, term.id, |posting| {
             scores.add(posting.row, bm25(idf, posting.frequency, posting.length, collection) * weight);

@@ -1,0 +1,198 @@
+//! The `default` recipe on one data set: what it learns from the citations of the slates it serves, and what critic
+//! calls add, beside the static rankings.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use earmark::Params;
+use earmark::critic::{Critic, Quality, Simulated};
+use earmark::learn::{Example, Past, PastLabel, PastQuestion, Prior, fit, hindsight, logit};
+use earmark::random::{Random, Seeded};
+use earmark::recall::{
+    Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_PRECISION, STATIC_WEIGHTS, top_k,
+};
+
+use crate::evidence::Prepared;
+use crate::metrics::Scores;
+use crate::split::Split;
+
+/// Slate size of the benchmarks.
+const SIZE: usize = 5;
+/// Questions kept as past, as in the product.
+const PAST_LIMIT: usize = 2_000;
+
+/// How a test question is answered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Answer {
+    /// By cosine alone.
+    Dense,
+    /// By BM25 alone.
+    Lexical,
+    /// By the ranking as it is; no critic call.
+    Ranked,
+    /// After up to so many critic calls, which read the test question's labels; with `auto` it stops early.
+    Explored {
+        /// Most calls.
+        calls: usize,
+        /// Stop when little is left to find.
+        auto: bool,
+    },
+}
+
+/// The learned state: weights and past.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Weights `[F]`.
+    pub weights: Vec<f64>,
+    past: Past,
+    /// Unit vectors of memories that were useful, by key.
+    useful: HashMap<i64, Vec<f32>>,
+}
+
+impl State {
+    /// Before anything was learned.
+    pub fn fixed() -> State {
+        State { weights: STATIC_WEIGHTS.to_vec(), past: Past::new(PAST_LIMIT), useful: HashMap::new() }
+    }
+
+    /// Features `[K x F]` of a question with the past filled in, and their log-odds `[K]`.
+    fn rank(&self, case: &Prepared) -> (Vec<[f64; FEATURES]>, Vec<f32>) {
+        let speaking = self.past.speaking(case.pool.query());
+        let memories = case.pool.memories();
+        let row = |i: usize| {
+            let vector = memories.row(i).to_vec();
+            let past = hindsight(&speaking, &self.useful, case.keys[i], &vector);
+            let mut row = case.features[i].map(f64::from);
+            let values = [past.useful, past.useless, past.like_useful];
+            row[PAST_FEATURES..].iter_mut().zip(values).for_each(|(place, value)| *place = f64::from(value));
+            row
+        };
+        let rows: Vec<[f64; FEATURES]> = (0..case.rows.len()).map(row).collect();
+        let scores = rows.iter().map(|row| logit(&self.weights, row) as f32).collect();
+        (rows, scores)
+    }
+
+    /// Keeps a labelled question as past.
+    fn keep(&mut self, n: usize, case: &Prepared, labels: Vec<PastLabel>) {
+        for label in labels.iter().filter(|label| label.useful) {
+            if let Some(place) = case.keys.iter().position(|key| *key == label.key) {
+                self.useful.insert(label.key, case.pool.memories().row(place).to_vec());
+            }
+        }
+        self.past.push(PastQuestion { sequence: n as i64, query: case.pool.query().to_vec(), labels });
+    }
+}
+
+/// Learns from the training questions in order: each is served by the ranking of the moment, its five memories are
+/// labelled by the simulated critic, and the weights are fitted again. `seen` hears of the state at each number of
+/// questions in `checkpoints` and at the end.
+///
+/// # Errors
+/// Those of `seen`.
+pub fn learn(
+    cases: &[Prepared],
+    split: &Split,
+    quality: &dyn Fn(usize) -> Quality,
+    seed: u64,
+    checkpoints: &[usize],
+    seen: &mut dyn FnMut(usize, &State) -> Result<()>,
+) -> Result<()> {
+    let mut state = State::fixed();
+    let mut random = Seeded::new(seed.wrapping_mul(0x9E37_79B9).wrapping_add(1));
+    let mut labelled: Vec<PastLabel> = Vec::new();
+    seen(0, &state)?;
+    for (n, index) in split.train.iter().enumerate() {
+        let case = &cases[*index];
+        let labels = serve_and_label(&state, case, quality(n), &mut random)?;
+        labelled.extend(labels.iter().cloned());
+        let n = n + 1;
+        state.keep(n, case, labels);
+        if is_due(n) || checkpoints.contains(&n) || n == split.train.len() {
+            state.weights = refit(&labelled, &state.weights);
+        }
+        if checkpoints.contains(&n) || n == split.train.len() {
+            seen(n, &state)?;
+        }
+    }
+    Ok(())
+}
+
+fn serve_and_label(state: &State, case: &Prepared, quality: Quality, random: &mut dyn Random) -> Result<Vec<PastLabel>> {
+    let (rows, scores) = state.rank(case);
+    let slate: Vec<Candidate> = top_k(&scores, SIZE).into_iter().map(Candidate).collect();
+    let labels = Simulated { gold: &case.gold_candidates, quality, random }.judge(&slate)?;
+    let label = |(candidate, label): (&Candidate, &Option<Label>)| {
+        let useful = (*label)? == Label::Useful;
+        Some(PastLabel { key: case.keys[candidate.0], useful, features: rows[candidate.0].to_vec() })
+    };
+    Ok(slate.iter().zip(&labels).filter_map(label).collect())
+}
+
+/// Fitting after every question costs much late and brings little.
+fn is_due(n: usize) -> bool {
+    n <= 32 || n.is_multiple_of(16)
+}
+
+fn refit(labelled: &[PastLabel], start: &[f64]) -> Vec<f64> {
+    let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
+    let example = |label| Example { features: &label.features, useful: label.useful, weight: 1.0 };
+    let examples: Vec<Example<'_>> = labelled.iter().map(example).collect();
+    fit(&prior, &examples, start)
+}
+
+/// Answers the test questions; returns their scores and the critic calls for each on average.
+///
+/// # Errors
+/// Those of the critic.
+pub fn test(
+    state: &State,
+    params: &Params,
+    answer: Answer,
+    cases: &[Prepared],
+    questions: &[usize],
+    quality: Quality,
+    seed: u64,
+) -> Result<(Vec<Scores>, f64)> {
+    let mut calls = 0;
+    let mut scores = Vec::with_capacity(questions.len());
+    for index in questions {
+        let case = &cases[*index];
+        let rows = match answer {
+            Answer::Dense => case.dense_top.clone(),
+            Answer::Lexical => case.lexical_top.clone(),
+            Answer::Ranked => top_k(&state.rank(case).1, SIZE).into_iter().map(|i| case.rows[i]).collect(),
+            Answer::Explored { calls: most, auto } => {
+                let mut random = Seeded::new(seed.wrapping_mul(1_000_003).wrapping_add(*index as u64));
+                let mut critic = Simulated { gold: &case.gold_candidates, quality, random: &mut random };
+                let (rows, used) = explore(state, params, case, most, auto, &mut critic)?;
+                calls += used;
+                rows
+            }
+        };
+        scores.push(Scores::of(&rows, &case.gold));
+    }
+    Ok((scores, calls as f64 / questions.len().max(1) as f64))
+}
+
+fn explore(
+    state: &State,
+    params: &Params,
+    case: &Prepared,
+    most: usize,
+    auto: bool,
+    critic: &mut dyn Critic,
+) -> Result<(Vec<usize>, usize)> {
+    let mut episode = PosteriorEpisode::new(case.pool.clone(), state.rank(case).1, params);
+    let mut used = 0;
+    while used < most && !(auto && episode.is_settled(SIZE)) {
+        let slate = episode.next_slate(SIZE);
+        if slate.is_empty() {
+            break;
+        }
+        let labels = critic.judge(&slate.candidates())?;
+        episode.observe(&slate, &labels);
+        used += 1;
+    }
+    let served = episode.finish(SIZE).candidates();
+    Ok((served.iter().map(|candidate| case.rows[candidate.0]).collect(), used))
+}
