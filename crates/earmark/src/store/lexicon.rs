@@ -171,17 +171,22 @@ fn rewrite(
     remove: &[i64],
 ) -> Attempt<()> {
     let mut entries = Vec::new();
-    if let Some((base, bytes)) = block {
-        postings::decode(base, &bytes, |posting| entries.push(posting));
-        connection.prepare_cached("DELETE FROM postings WHERE term = ?1 AND base = ?2")?.execute([term, base])?;
+    if let Some((base, bytes)) = &block {
+        postings::decode(*base, bytes, |posting| entries.push(posting));
     }
     entries.retain(|posting| remove.binary_search(&posting.row).is_err());
     entries.extend(add);
     entries.sort_unstable_by_key(|posting| posting.row);
-    for chunk in chunks(&entries) {
-        let base = chunk[0].row;
-        let sql = "INSERT INTO postings (term, base, block) VALUES (?1, ?2, ?3)";
-        connection.prepare_cached(sql)?.execute(params![term, base, postings::encode(base, chunk)])?;
+    let chunks = chunks(&entries);
+    let bases = chunks.iter().map(|chunk| chunk[0].row);
+    if let Some((base, _)) = block.filter(|(base, _)| bases.clone().all(|new| new != *base)) {
+        connection.prepare_cached("DELETE FROM postings WHERE term = ?1 AND base = ?2")?.execute([term, base])?;
+    }
+    let sql = "INSERT INTO postings (term, base, block) VALUES (?1, ?2, ?3)
+               ON CONFLICT (term, base) DO UPDATE SET block = excluded.block";
+    let mut statement = connection.prepare_cached(sql)?;
+    for (chunk, base) in chunks.iter().zip(bases) {
+        statement.execute(params![term, base, postings::encode(base, chunk)])?;
     }
     Ok(())
 }

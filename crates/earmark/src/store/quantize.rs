@@ -1,7 +1,5 @@
 //! Vectors as one signed byte per dimension, for the first pass of a search.
 
-use simsimd::SpatialSimilarity;
-
 /// A vector `x` as codes `c` with `x_i ≈ scale * c_i`, `c_i` in -127..=127.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Codes {
@@ -17,11 +15,6 @@ pub(crate) fn quantize(vector: &[f32]) -> Codes {
     let scale = largest / 127.0;
     let code = |x: &f32| if scale > 0.0 { (x / scale).round() as i8 } else { 0 };
     Codes { codes: vector.iter().map(code).collect(), scale }
-}
-
-/// Inner product of two code vectors of one length.
-pub(crate) fn dot_codes(a: &[i8], b: &[i8]) -> f32 {
-    i8::dot(a, b).unwrap_or(0.0) as f32
 }
 
 /// How far the difference of two approximate scores of a `query` may be from the exact difference,
@@ -42,7 +35,6 @@ mod tests {
     fn codes_by_hand() {
         let codes = quantize(&[1.0, -0.5, 0.0, 0.25]);
         assert_eq!(codes.codes, [127, -64, 0, 32]);
-        assert_eq!(dot_codes(&codes.codes, &codes.codes), 21_249.0);
         assert_eq!(quantize(&[0.0; 3]), Codes { codes: vec![0; 3], scale: 0.0 });
     }
 }

@@ -314,22 +314,34 @@ pub(crate) struct Listed {
     pub(crate) exact: bool,
 }
 
-/// The shortest list that an index gives, if it has at most `most` rows.
+/// So few rows that it is not worth looking for fewer.
+const FEW: usize = 512;
+
+/// A short list that an index gives, if it has at most `most` rows.
 pub(crate) fn list_selective(connection: &Connection, scope: &Scope, most: usize) -> Attempt<Option<Listed>> {
     let parts = parts(scope);
-    let mut best: Option<(usize, Source)> = None;
-    for source in parts.iter().filter_map(source) {
-        let most = best.as_ref().map_or(most, |(count, _)| *count);
-        let count = count_up_to(connection, &source.query, most + 1)?;
-        if count <= most {
-            best = Some((count, source));
-        }
-    }
-    let Some((_, source)) = best else { return Ok(None) };
+    let sources: Vec<Source> = parts.iter().filter_map(source).collect();
+    let shortest = match shortest(connection, &sources, FEW)? {
+        None => shortest(connection, &sources, most)?,
+        few => few,
+    };
+    let Some(source) = shortest else { return Ok(None) };
     let mut rows = list(connection, &source.query)?;
     rows.sort_unstable();
     rows.dedup();
     Ok(Some(Listed { rows, exact: source.exact && parts.len() == 1 }))
+}
+
+/// The source with the fewest rows, if it has at most `most`; no source is counted further than that.
+fn shortest<'s>(connection: &Connection, sources: &'s [Source], most: usize) -> Attempt<Option<&'s Source>> {
+    let (mut best, mut most) = (None, most);
+    for source in sources {
+        let count = count_up_to(connection, &source.query, most + 1)?;
+        if count <= most {
+            (best, most) = (Some(source), count);
+        }
+    }
+    Ok(best)
 }
 
 fn count_up_to(connection: &Connection, source: &Condition, most: usize) -> Attempt<usize> {

@@ -7,7 +7,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::bank::{Bank, Mark, Place};
 use super::database::Attempt;
 use super::memories::{unit, wrong_dimension};
-use super::quantize::{Codes, dot_codes, error_margin, quantize};
+use super::quantize::{Codes, error_margin, quantize};
+use super::raw::dot_codes;
 use super::scope::{self, Checker, Listed};
 use super::shortlist::Shortlist;
 use super::{Hit, Row, Store, pack};
@@ -17,9 +18,9 @@ use crate::record::Scope;
 use crate::vector::dot;
 
 /// Memories asked to learn what share of them a scope has.
-const SAMPLE: usize = 64;
+const SAMPLE: usize = 32;
 /// A share of the sample above which it is cheaper to ask the best ones one by one than to list all.
-const COMMON: f64 = 0.1;
+const COMMON: f64 = 0.07;
 /// Longest list to ask one by one before the whole scope is listed instead.
 const MOST_ASKED: usize = 8_192;
 
@@ -183,7 +184,7 @@ impl Search<'_> {
         let mut list = self.shortlist(want);
         for (part, entries) in self.bank.views() {
             for (at, codes) in entries.codes.chunks_exact(entries.dimension.max(1)).enumerate() {
-                let score = dot_codes(&self.codes.codes, codes) * entries.scales[at] * self.codes.scale;
+                let score = dot_codes(&self.codes.codes, codes) as f32 * entries.scales[at] * self.codes.scale;
                 let place = Place { part, at: at as u32 };
                 if score >= list.floor() && !self.bank.is_dead(place) {
                     list.push(score, (Row(entries.rows[at]), place));
@@ -200,7 +201,8 @@ impl Search<'_> {
             let Some(place) = self.bank.find(*row) else { continue };
             let entries = self.bank.view(place.part);
             let at = place.at as usize;
-            let score = dot_codes(&self.codes.codes, entries.codes_of(at)) * entries.scales[at] * self.codes.scale;
+            let score =
+                dot_codes(&self.codes.codes, entries.codes_of(at)) as f32 * entries.scales[at] * self.codes.scale;
             list.push(score, (*row, place));
         }
         list.finish()
@@ -209,7 +211,8 @@ impl Search<'_> {
     /// Goes down the list of all and asks of each whether it is in the scope; lists the scope if that gets long.
     fn ask(&self, scope: &Scope, share: f64) -> Attempt<Option<Vec<Hit>>> {
         let mut checker = Checker::new(self.snapshot, scope)?;
-        let mut want = ((self.k as f64 / share) * 1.5) as usize + 64;
+        // Generous, because a second pass costs more than a long list.
+        let mut want = ((self.k as f64 / share) * 3.0) as usize + 256;
         while want <= MOST_ASKED.max(2 * self.k) {
             let list = self.scan(want);
             let complete = list.len() >= self.bank.len();

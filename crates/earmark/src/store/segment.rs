@@ -8,8 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::map::{MappedFile, Plain};
 use super::quantize::quantize;
+use super::raw::{MappedFile, Plain};
 
 const MAGIC: [u8; 8] = *b"EARMVEC1";
 const HEADER: usize = 64;
