@@ -3,6 +3,8 @@
 pub mod encode;
 mod error;
 mod filter;
+#[cfg(feature = "remote")]
+mod http;
 mod record;
 pub mod vector;
 
