@@ -33,6 +33,8 @@ pub(crate) struct EncoderConfig {
     pub(crate) url: Option<String>,
     /// Name of the environment variable that holds the endpoint's key.
     pub(crate) key_env: Option<String>,
+    /// Dimension of the endpoint's vectors; it is asked if not set.
+    pub(crate) dimension: Option<usize>,
     /// Threads of a local encoder; all cores if not set.
     pub(crate) threads: Option<usize>,
 }
