@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anstream::eprintln;
 use earmark::{
     Earmark, Error, Namespace, Params, Result,
     encode::{Encoder, LocalOptions, Remote, RemoteOptions, open_local},
@@ -12,11 +13,17 @@ use crate::settings::{EncoderConfig, Settings};
 /// The encoder used when none is named.
 pub(crate) const DEFAULT_ENCODER: &str = "all-MiniLM-L6-v2";
 
-/// Opens the data folder; the encoder is loaded when first needed.
+/// Opens the data folder; the encoder is loaded when first needed. A folder that is made now is named, so that
+/// nobody has to look for their memories.
 pub(crate) fn earmark(settings: &Settings) -> Result<Earmark> {
+    let is_new = !settings.data_dir.exists();
     let encoder = settings.encoder.clone();
     let options = earmark::Settings { params: recipe(&settings.recipe)?, ..Default::default() };
-    Earmark::open(&settings.data_dir, options, move || load_encoder(&encoder))
+    let earmark = Earmark::open(&settings.data_dir, options, move || load_encoder(&encoder))?;
+    if is_new && !settings.quiet && !settings.json {
+        eprintln!("new data folder: {}", settings.data_dir.display());
+    }
+    Ok(earmark)
 }
 
 /// Opens the namespace of the settings.
