@@ -5,12 +5,20 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+/// The first steps, under `--help`.
+const EXAMPLES: &str = "\
+Examples:
+  earmark remember \"The spare key hangs behind the boiler.\" --author Ana --at 2027-01-31
+  earmark recall \"where is the spare key?\"
+  earmark feedback RECALL_ID --useful 1        (or --answer \"It hangs behind the boiler [1].\")
+  earmark demo                                 (a sample conversation that learns)";
+
 /// A long-term memory for LLM agents whose recall learns from feedback.
 ///
 /// Settings are read from flags, then EARMARK_* variables, then the config file. Exit codes: 0 done, 2 bad input,
 /// 3 not found, 4 conflict, 5 encoder or endpoint, 6 storage.
 #[derive(Debug, Parser)]
-#[command(name = "earmark", version, propagate_version = true)]
+#[command(name = "earmark", version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -27,19 +35,22 @@ pub(crate) struct Global {
     /// Which memory: namespaces share nothing [default: default]
     #[arg(long, short, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(crate) namespace: Option<String>,
-    /// Encoder: a model name, a folder, or an endpoint set in the config file [default: all-MiniLM-L6-v2]
+    /// Encoder: a model's name or its folder [default: all-MiniLM-L6-v2]
     #[arg(long, global = true, value_name = "MODEL", help_heading = "Global options")]
     pub(crate) encoder: Option<String>,
+    /// Base address of an OpenAI-compatible endpoint that serves the encoder; texts are sent there
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(crate) encoder_url: Option<String>,
     /// Recipe that ranks and learns: default or paper
     #[arg(long, global = true, value_name = "RECIPE", help_heading = "Global options")]
     pub(crate) recipe: Option<String>,
     /// Config file [default: earmark/config.toml in the platform's config folder]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
-    /// Print JSON instead of text
+    /// Print JSON instead of text; errors too, on standard error
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
-    /// Print no progress
+    /// Print no progress and no notes
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
 }
@@ -64,6 +75,9 @@ pub(crate) enum Command {
     Explain {
         /// The recall's id
         recall_id: String,
+        /// Show every candidate, not only the best ten and the labelled ones
+        #[arg(long)]
+        all: bool,
     },
     /// Inspect and steer what was learned
     #[command(subcommand)]
@@ -78,11 +92,13 @@ pub(crate) enum Command {
     /// Move the namespace to another encoder, keeping what was learned
     Reembed,
     /// List the namespaces, or remove one
-    #[command(subcommand_required = false)]
     Namespaces {
         /// Remove this namespace and everything in it
         #[arg(long, value_name = "NAME")]
         remove: Option<String>,
+        /// Do not ask
+        #[arg(long, short, requires = "remove")]
+        yes: bool,
     },
     /// Check the data folder, the encoder and the settings
     Doctor {
@@ -93,8 +109,11 @@ pub(crate) enum Command {
     /// Load a sample conversation, ask it questions, and watch it learn
     Demo {
         /// Questions to show in full
-        #[arg(long, default_value_t = 12)]
+        #[arg(long, default_value_t = 12, value_name = "N")]
         questions: usize,
+        /// Keep the demo's memory in this new folder, to go on with it
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
     },
     /// Print the completion script of a shell
     Completions {
@@ -106,7 +125,7 @@ pub(crate) enum Command {
 /// Where and when, for `remember`.
 #[derive(Debug, Args)]
 pub(crate) struct Remember {
-    /// Texts to store, one memory each; `-` reads one text from standard input
+    /// Texts to store, one memory each; `-`, or no text and piped input, reads one text from standard input
     pub(crate) content: Vec<String>,
     /// Read JSON lines with at least `content` from a file (`-`: standard input)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["content", "messages"])]
@@ -166,8 +185,9 @@ pub(crate) struct Within {
 /// Arguments of `recall`.
 #[derive(Debug, Args)]
 pub(crate) struct Recall {
-    /// The question
-    pub(crate) query: String,
+    /// The question; `-` reads it from standard input
+    #[arg(required = true)]
+    pub(crate) query: Vec<String>,
     /// How many memories at most
     #[arg(long, short = 'k', visible_alias = "limit", value_name = "N")]
     pub(crate) top_k: Option<usize>,

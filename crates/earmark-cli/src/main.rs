@@ -12,17 +12,29 @@ use anstream::eprintln;
 use anstyle::{AnsiColor, Style};
 use clap::Parser;
 use earmark::{Error, ErrorKind};
+use serde_json::json;
 
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
+    let json = cli.global.json;
     match commands::run(cli) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-            eprintln!("{style}error:{style:#} {}", render::printable(&error.to_string()));
+            report(&error, json);
             ExitCode::from(exit_code(&error))
         }
+    }
+}
+
+/// Says on standard error what went wrong.
+fn report(error: &Error, json: bool) {
+    let message = render::printable_lines(&error.to_string());
+    if json {
+        eprintln!("{}", json!({ "error": { "exit_code": exit_code(error), "message": message } }));
+    } else {
+        let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+        eprintln!("{style}error:{style:#} {message}");
     }
 }
 

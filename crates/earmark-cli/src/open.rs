@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use anstream::eprintln;
 use earmark::{
     Earmark, Error, Namespace, Params, Result,
-    encode::{Encoder, Local, Remote, RemoteOptions},
+    encode::{Encoder, LocalOptions, Remote, RemoteOptions, open_local},
 };
 
 use crate::settings::{EncoderConfig, Settings};
@@ -12,11 +13,17 @@ use crate::settings::{EncoderConfig, Settings};
 /// The encoder used when none is named.
 pub(crate) const DEFAULT_ENCODER: &str = "all-MiniLM-L6-v2";
 
-/// Opens the data folder; the encoder is loaded when first needed.
+/// Opens the data folder; the encoder is loaded when first needed. A folder that is made now is named, so that
+/// nobody has to look for their memories.
 pub(crate) fn earmark(settings: &Settings) -> Result<Earmark> {
+    let is_new = !settings.data_dir.exists();
     let encoder = settings.encoder.clone();
     let options = earmark::Settings { params: recipe(&settings.recipe)?, ..Default::default() };
-    Earmark::open(&settings.data_dir, options, move || load_encoder(&encoder))
+    let earmark = Earmark::open(&settings.data_dir, options, move || load_encoder(&encoder))?;
+    if is_new && !settings.quiet && !settings.json {
+        eprintln!("new data folder: {}", settings.data_dir.display());
+    }
+    Ok(earmark)
 }
 
 /// Opens the namespace of the settings.
@@ -43,14 +50,22 @@ pub(crate) fn recipe(name: &str) -> Result<Params> {
 
 /// Loads the encoder that the settings name.
 pub(crate) fn load_encoder(config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {
-    let model = config.model.as_deref();
     match &config.url {
-        None => Ok(Arc::new(Local::open(model.unwrap_or(DEFAULT_ENCODER))?)),
-        Some(url) => {
-            let missing = || Error::invalid("encoder.model", "is not set; an endpoint needs the name of its model");
-            let model = model.ok_or_else(missing)?;
-            let key = config.key_env.as_deref().and_then(|name| std::env::var(name).ok());
-            Ok(Arc::new(Remote::open(url, model, RemoteOptions { key, ..Default::default() })?))
+        Some(url) => remote(url, config),
+        None => {
+            let options = LocalOptions { threads: config.threads, ..Default::default() };
+            Ok(Arc::from(open_local(config.model.as_deref().unwrap_or(DEFAULT_ENCODER), &options)?))
         }
     }
+}
+
+fn remote(url: &str, config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {
+    let missing = || Error::invalid("encoder.model", "is not set; an endpoint needs the name of its model");
+    let model = config.model.as_deref().ok_or_else(missing)?;
+    let options = RemoteOptions {
+        key_variable: config.key_env.clone(),
+        dimension: config.dimension,
+        ..RemoteOptions::new(url, model)
+    };
+    Ok(Arc::new(Remote::open(options)?))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use config::{Config, Environment, File, FileFormat};
-use directories::ProjectDirs;
+use directories::{BaseDirs, ProjectDirs};
 use earmark::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,8 @@ pub(crate) struct EncoderConfig {
     pub(crate) url: Option<String>,
     /// Name of the environment variable that holds the endpoint's key.
     pub(crate) key_env: Option<String>,
+    /// Dimension of the endpoint's vectors; it is asked if not set.
+    pub(crate) dimension: Option<usize>,
     /// Threads of a local encoder; all cores if not set.
     pub(crate) threads: Option<usize>,
 }
@@ -55,8 +57,13 @@ pub(crate) struct Settings {
 pub(crate) fn resolve(flags: &Global) -> Result<Settings> {
     let file = config_path(flags)?;
     let read = read(file.as_deref())?;
-    let encoder = EncoderConfig { model: flags.encoder.clone().or(read.encoder.model), ..read.encoder };
-    let data_dir = flags.data_dir.clone().or(read.data_dir).map_or_else(default_data_dir, Ok)?;
+    let encoder = EncoderConfig {
+        model: flags.encoder.clone().or(read.encoder.model),
+        url: flags.encoder_url.clone().or(read.encoder.url),
+        ..read.encoder
+    };
+    let named = flags.data_dir.clone().or(read.data_dir).map(|path| under_home(&path));
+    let data_dir = named.map_or_else(default_data_dir, Ok)?;
     Ok(Settings {
         data_dir,
         namespace: flags.namespace.clone().or(read.namespace).unwrap_or_else(|| "default".to_owned()),
@@ -73,23 +80,39 @@ fn read(file: Option<&Path>) -> Result<ConfigFile> {
     if let Some(file) = file {
         builder = builder.add_source(File::from(file).format(FileFormat::Toml));
     }
-    let variables = Environment::with_prefix("EARMARK").prefix_separator("_").separator("__");
+    let variables = Environment::with_prefix("EARMARK").prefix_separator("_").separator("__").ignore_empty(true);
     let known = variables.source(Some(known_variables()));
-    let read = builder.add_source(known.try_parsing(true)).build().and_then(Config::try_deserialize);
+    let read = builder.add_source(known).build().and_then(Config::try_deserialize);
     read.map_err(|e| {
         let place = file.map_or("the environment".to_owned(), |f| f.display().to_string());
         Error::invalid("config", format!("({place}) cannot be used: {e}"))
     })
 }
 
+/// Settings of one word.
+const PLAIN: [&str; 3] = ["DATA_DIR", "NAMESPACE", "RECIPE"];
+/// Variables that are read elsewhere.
+const OTHERS: [&str; 3] = ["CONFIG", "ENCODER", "MODELS"];
+
+/// `EARMARK_*` variables that nothing reads: typos, most likely.
+pub(crate) fn unknown_variables() -> Vec<String> {
+    let unknown = |name: &String| {
+        let rest = name.strip_prefix("EARMARK_");
+        rest.is_some_and(|rest| !PLAIN.contains(&rest) && !OTHERS.contains(&rest) && !rest.starts_with("ENCODER__"))
+    };
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(unknown).collect()
+}
+
 /// The `EARMARK_*` variables that are settings; the others (such as `EARMARK_MODELS`) belong to other parts.
 fn known_variables() -> config::Map<String, String> {
     let ours = |name: &str| {
         let rest = name.strip_prefix("EARMARK_").unwrap_or_default();
-        ["DATA_DIR", "NAMESPACE", "RECIPE"].contains(&rest) || rest.starts_with("ENCODER__")
+        PLAIN.contains(&rest) || rest.starts_with("ENCODER__")
     };
-    let alias = std::env::var("EARMARK_ENCODER").ok().map(|model| ("EARMARK_ENCODER__MODEL".to_owned(), model));
-    std::env::vars().filter(|(name, _)| ours(name)).chain(alias).collect()
+    let alias = std::env::var("EARMARK_ENCODER").ok().filter(|model| !model.is_empty()).map(|model| ("EARMARK_ENCODER__MODEL".to_owned(), model));
+    // Not `vars`, which panics on a variable that is not Unicode.
+    let texts = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    texts.filter(|(name, _)| ours(name)).chain(alias).collect()
 }
 
 fn config_path(flags: &Global) -> Result<Option<PathBuf>> {
@@ -104,6 +127,12 @@ fn config_path(flags: &Global) -> Result<Option<PathBuf>> {
 fn default_data_dir() -> Result<PathBuf> {
     let missing = || Error::invalid("data_dir", "is not set, and this system names no home folder; give --data-dir");
     project_dirs().map(|dirs| dirs.data_dir().to_owned()).ok_or_else(missing)
+}
+
+/// `~/notes` as a shell would read it: a config file has no shell.
+fn under_home(path: &Path) -> PathBuf {
+    let home = || Some(BaseDirs::new()?.home_dir().to_owned());
+    path.strip_prefix("~").ok().and_then(|rest| Some(home()?.join(rest))).unwrap_or_else(|| path.to_owned())
 }
 
 fn project_dirs() -> Option<ProjectDirs> {

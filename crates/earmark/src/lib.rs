@@ -4,6 +4,8 @@ pub mod critic;
 pub mod encode;
 mod error;
 pub mod filter;
+#[cfg(feature = "remote")]
+mod http;
 pub mod learn;
 pub mod lexical;
 mod memory;

@@ -12,7 +12,7 @@ pub(crate) fn run(settings: &Settings, args: args::Feedback) -> Result<()> {
     let namespace = existing(settings)?;
     let mut feedback = labels(&namespace, &args.recall_id, &args.labels)?;
     feedback.answer = match args.answer.as_deref() {
-        Some("-") => Some(read_text()?),
+        Some("-") => Some(read_text("answer")?),
         answer => answer.map(str::to_owned),
     };
     feedback.uncited = args.uncited.map(|silence| match silence {

@@ -1,12 +1,10 @@
 //! `earmark forget`.
 
-use std::io::{IsTerminal, Write};
-
 use earmark::{Error, Forget, Result};
 use serde_json::json;
 
-use super::{existing, print_json, print_text, scope};
-use crate::{args, settings::Settings};
+use super::{confirmed, existing, print_json, print_text, scope};
+use crate::{args, render::counted, settings::Settings};
 
 pub(crate) fn run(settings: &Settings, args: args::Forget) -> Result<()> {
     let namespace = existing(settings)?;
@@ -18,27 +16,16 @@ pub(crate) fn run(settings: &Settings, args: args::Forget) -> Result<()> {
     };
     if let Forget::Scope(scope) = &what
         && !args.yes
+        && !scope.is_everything()
     {
         let count = namespace.count(scope)?;
-        if !confirmed(count)? {
+        if count > 0 && !confirmed(&format!("forget {} for good?", counted(count, "memory", "memories")))? {
             return print_text("nothing was forgotten");
         }
     }
     let forgotten = namespace.forget(&what)?;
+    if let (0, Forget::Ids(ids)) = (forgotten, &what) {
+        return Err(Error::not_found("memory", ids.join("`, `")));
+    }
     if settings.json { print_json(&json!({ "forgotten": forgotten })) } else { print_text(&format!("forgotten: {forgotten}")) }
-}
-
-/// Asks on a terminal; without one, `--yes` is needed.
-fn confirmed(count: usize) -> Result<bool> {
-    if count == 0 {
-        return Ok(true);
-    }
-    if !std::io::stdin().is_terminal() {
-        return Err(Error::invalid("yes", format!("is needed to forget {count} memories without a terminal to ask on")));
-    }
-    let mut error = std::io::stderr();
-    let _ = write!(error, "forget {count} memories for good? [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(|e| super::io_error("-".as_ref(), &e))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

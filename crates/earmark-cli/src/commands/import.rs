@@ -1,16 +1,22 @@
 //! `earmark import` and `earmark export`: file formats of other programs become memories.
 
-use std::{fs::File, io::BufWriter, path::Path, process::ExitCode};
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::Path,
+    process::ExitCode,
+};
 
-use earmark::{Error, Imported, Metadata, NewMemory, Result, parse_instant};
+use earmark::{Error, Imported, Metadata, Namespace, NewMemory, Result, parse_instant};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use super::{advance, existing, io_error, print_json, print_text, progress, read_input};
 use crate::{
     args::{Format, Import},
     open,
-    render::printable,
+    render::{counted, printable},
     settings::Settings,
 };
 
@@ -26,7 +32,12 @@ pub(crate) fn run(settings: &Settings, args: &Import) -> Result<ExitCode> {
     };
     bar.finish_and_clear();
     print_report(settings, &report)?;
-    Ok(if report.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    Ok(exit_code(&report))
+}
+
+/// Success only if every line was good.
+pub(crate) fn exit_code(report: &Imported) -> ExitCode {
+    if report.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 pub(crate) fn print_report(settings: &Settings, report: &Imported) -> Result<()> {
@@ -42,14 +53,39 @@ pub(crate) fn print_report(settings: &Settings, report: &Imported) -> Result<()>
 
 pub(crate) fn export(settings: &Settings, file: Option<&Path>) -> Result<()> {
     let namespace = existing(settings)?;
-    let Some(path) = file else {
-        namespace.export(&mut std::io::stdout().lock())?;
+    let Some(path) = file.filter(|path| path.as_os_str() != "-") else {
+        namespace.export(&mut BufWriter::new(std::io::stdout().lock()))?;
         return Ok(());
     };
+    let count = if path.exists() && !path.is_file() { write_to(&namespace, path)? } else { replace(&namespace, path)? };
+    if settings.json { print_json(&json!({ "exported": count })) } else { print_text(&format!("exported {}", counted(count, "memory", "memories"))) }
+}
+
+/// Writes into a pipe or a device.
+fn write_to(namespace: &Namespace, path: &Path) -> Result<usize> {
     let mut out = BufWriter::new(File::create(path).map_err(|e| io_error(path, &e))?);
     let count = namespace.export(&mut out)?;
-    out.into_inner().map_err(|e| io_error(path, e.error()))?.sync_all().map_err(|e| io_error(path, &e))?;
-    if settings.json { print_json(&json!({ "exported": count })) } else { print_text(&format!("exported {count}")) }
+    out.flush().map_err(|e| io_error(path, &e))?;
+    Ok(count)
+}
+
+/// Writes beside the file and takes its place when all is there: a full disk leaves the old file whole.
+fn replace(namespace: &Namespace, path: &Path) -> Result<usize> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut out = BufWriter::new(NamedTempFile::new_in(folder).map_err(|e| io_error(path, &e))?);
+    let count = namespace.export(&mut out).map_err(|e| at(e, path))?;
+    let file = out.into_inner().map_err(|e| io_error(path, e.error()))?;
+    file.as_file().sync_all().map_err(|e| io_error(path, &e))?;
+    file.persist(path).map_err(|e| io_error(path, &e.error))?;
+    Ok(count)
+}
+
+/// Names the file in an error that only knows of an output.
+fn at(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Io { path: unnamed, reason } if unnamed.as_os_str() == "output" => Error::Io { path: path.to_owned(), reason },
+        other => other,
+    }
 }
 
 fn parse(bytes: &[u8]) -> Result<Value> {

@@ -27,16 +27,16 @@ pub(crate) fn run(settings: &Settings, verb: Learning) -> Result<()> {
 
 fn print(status: &LearningStatus) -> Result<()> {
     print_text(&status.in_words())?;
-    let mut labels = table(&["labels from", "useful", "not useful"]);
+    let mut labels = table(&["useful", "not useful", "labels from"]);
     for (source, counts) in &status.labels {
-        labels.add_row([source.clone(), counts.useful.to_string(), counts.not_useful.to_string()]);
+        labels.add([counts.useful.to_string(), counts.not_useful.to_string(), source.clone()]);
     }
     if !status.labels.is_empty() {
         print_text(&format!("\n{labels}"))?;
     }
-    let mut versions = table(&["version", "from", "experiences", "made"]);
+    let mut versions = table(&["version", "from", "experiences", "made (UTC)"]);
     for version in status.versions.iter().take(10) {
-        versions.add_row([
+        versions.add([
             version.version.to_string(),
             version.parent.to_string(),
             version.through.to_string(),

@@ -1,5 +1,6 @@
 //! One function a verb: read the arguments, call the library, print the answer.
 
+mod curve;
 mod demo;
 mod doctor;
 mod explain;
@@ -12,7 +13,7 @@ mod recall;
 mod remember;
 
 use std::{
-    io::{Read, Write},
+    io::{IsTerminal, Read, Write},
     path::Path,
     process::ExitCode,
 };
@@ -24,31 +25,34 @@ use serde::Serialize;
 
 use crate::{
     args::{Cli, Command, Within},
-    open,
+    open::existing,
     settings::{self, Settings},
 };
 
 /// Runs what was typed.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     if let Command::Completions { shell } = cli.command {
-        clap_complete::generate(shell, &mut Cli::command(), "earmark", &mut std::io::stdout());
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "earmark", &mut script);
+        std::io::stdout().write_all(&script).map_err(|e| io_error(Path::new("output"), &e))?;
         return Ok(ExitCode::SUCCESS);
     }
     let settings = settings::resolve(&cli.global)?;
     match cli.command {
-        Command::Remember(args) => remember::run(&settings, args),
+        Command::Remember(args) => return remember::run(&settings, &args),
         Command::Recall(args) => recall::run(&settings, args),
         Command::Feedback(args) => feedback::run(&settings, args),
         Command::Refine(args) => recall::refine(&settings, args),
         Command::Forget(args) => forget::run(&settings, args),
-        Command::Explain { recall_id } => explain::run(&settings, &recall_id),
+        Command::Explain { recall_id, all } => explain::run(&settings, &recall_id, all),
         Command::Learning(verb) => learning::run(&settings, verb),
-        Command::Import(args) => return import::run(&settings, args),
+        Command::Import(args) => return import::run(&settings, &args),
         Command::Export { file } => import::export(&settings, file.as_deref()),
         Command::Reembed => namespaces::reembed(&settings),
-        Command::Namespaces { remove } => namespaces::run(&settings, remove.as_deref()),
+        Command::Namespaces { remove: Some(name), yes } => namespaces::remove(&settings, &name, yes),
+        Command::Namespaces { remove: None, .. } => namespaces::list(&settings),
         Command::Doctor { repair } => return doctor::run(&settings, repair),
-        Command::Demo { questions } => demo::run(&settings, questions),
+        Command::Demo { questions, keep } => demo::run(&settings, questions, keep),
         Command::Completions { .. } => Ok(()),
     }?;
     Ok(ExitCode::SUCCESS)
@@ -79,10 +83,28 @@ fn read_input(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Standard input as text.
-fn read_text() -> Result<String> {
+/// Standard input as text, without the line end that shells put behind it.
+fn read_text(field: &str) -> Result<String> {
     let bytes = read_input(Path::new("-"))?;
-    String::from_utf8(bytes).map_err(|_| Error::invalid("content", "on standard input is not UTF-8 text"))
+    let mut text = String::from_utf8(bytes).map_err(|e| {
+        let place = e.utf8_error().valid_up_to();
+        Error::invalid(field, format!("on standard input is not UTF-8 text (first bad byte at offset {place})"))
+    })?;
+    if text.ends_with('\n') {
+        text.truncate(text.len() - if text.ends_with("\r\n") { 2 } else { 1 });
+    }
+    Ok(text)
+}
+
+/// Asks on a terminal; without one, `--yes` is needed.
+fn confirmed(question: &str) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Error::invalid("yes", format!("is needed without a terminal to ask on: {question}")));
+    }
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(|e| io_error(Path::new("-"), &e))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 fn scope(within: &Within) -> Result<Scope> {
@@ -120,9 +142,4 @@ fn advance(bar: &ProgressBar) -> impl FnMut(usize, usize) + '_ {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     }
-}
-
-/// Opens the namespace for reading.
-fn existing(settings: &Settings) -> Result<std::sync::Arc<earmark::Namespace>> {
-    open::existing(settings)
 }

@@ -3,32 +3,47 @@
 use anstyle::Style;
 use earmark::{Previous, RecallRequest, Result};
 
-use super::{existing, feedback::labels, print_json, print_text, scope};
+use super::{existing, feedback::labels, print_json, print_text, read_text, scope};
 use crate::{
     args::{Recall, Refine},
-    render::{day, printable, table},
+    render::{cell, day, printable, printable_lines, shortened, table},
     settings::Settings,
 };
 
 pub(crate) fn run(settings: &Settings, args: Recall) -> Result<()> {
+    let query = if args.query == ["-"] { read_text("query")? } else { args.query.join(" ") };
     let previous = args.previous.clone().map(|recall_id| Previous {
         recall_id,
         used: args.used.clone(),
         answer: args.previous_answer.clone(),
     });
     let request = RecallRequest {
-        query: args.query,
+        query,
         top_k: args.top_k,
         max_tokens: args.max_tokens,
         scope: scope(&args.within)?,
         previous,
         ..Default::default()
     };
-    let recall = existing(settings)?.recall(&request)?;
+    let namespace = existing(settings)?;
+    let recall = namespace.recall(&request)?;
     match (settings.json, args.context) {
         (true, _) => print_json(&recall),
-        (_, true) => print_text(&recall.context),
+        (_, true) => print_text(&printable_lines(&recall.context)),
+        _ if recall.results.is_empty() => print_empty(settings, &namespace),
         _ => print(&recall),
+    }
+}
+
+/// Says why nothing was found.
+fn print_empty(settings: &Settings, namespace: &earmark::Namespace) -> Result<()> {
+    match namespace.overview()?.memories {
+        0 => print_text(&format!(
+            "nothing found: namespace `{}` in {} holds no memory yet",
+            printable(namespace.name()),
+            settings.data_dir.display()
+        )),
+        _ => print_text("nothing found: no memory passes the filter, the time limits or the owner asked for"),
     }
 }
 
@@ -40,42 +55,47 @@ pub(crate) fn refine(settings: &Settings, args: Refine) -> Result<()> {
 }
 
 /// Prints the slate as a table, and how to close it.
-pub(crate) fn print(recall: &earmark::Recall) -> Result<()> {
+fn print(recall: &earmark::Recall) -> Result<()> {
     if recall.results.is_empty() {
-        print_text("nothing found")?;
-    } else {
-        print_text(&slate(recall).to_string())?;
+        return print_text("nothing is left to show for this question");
     }
     let dim = Style::new().dimmed();
-    if recall.abstained && !recall.results.is_empty() {
-        print_text(&format!("{dim}None of these looks like an answer.{dim:#}"))?;
+    let (id, version, took) = (&recall.recall_id, recall.learning_version, recall.took_ms);
+    print_text(&slate(recall))?;
+    if recall.results.iter().any(|result| result.explored) {
+        print_text(&format!("{dim}* shown to explore: it does not rank among the best{dim:#}"))?;
     }
     print_text(&format!(
-        "{dim}{}  learned version {}  {:.1} ms{dim:#}\n{dim}close it: earmark feedback {} --useful 1,2 (or --answer \"... [1]\"){dim:#}",
-        recall.recall_id, recall.learning_version, recall.took_ms, recall.recall_id
+        "\n{dim}recall {id}, {}, {took:.0} ms\nSay what helped: earmark feedback {id} --useful 1,2{dim:#}",
+        ranked_by(version)
     ))
 }
 
-fn slate(recall: &earmark::Recall) -> comfy_table::Table {
-    let mut table = table(&["", "score", "dense", "words", "was", "when", "who", "memory"]);
+fn ranked_by(version: i64) -> String {
+    if version == 0 { "static ranking".to_owned() } else { format!("learned version {version}") }
+}
+
+/// The slate as a table; `was` is the place in the static ranking.
+pub(crate) fn slate(recall: &earmark::Recall) -> String {
+    let mut rows = table(&["", "score", "meaning", "words", "was", "when", "who", "memory"]);
     for result in &recall.results {
         let mark = if result.explored { " *" } else { "" };
-        table.add_row([
+        rows.add([
             format!("[{}]{mark}", result.rank),
             format!("{:.2}", result.score),
             format!("{:.2}", result.scores.dense),
             format!("{:.1}", result.scores.lexical),
             moved(result.base_rank, result.rank),
             day(result.memory.occurred_at),
-            printable(result.memory.author.as_deref().unwrap_or("")),
-            printable(&result.memory.content),
+            shortened(result.memory.author.as_deref().unwrap_or(""), 20),
+            cell(&result.memory.content),
         ]);
     }
-    table
+    rows.to_string()
 }
 
 /// The static rank, marked where learning moved it.
-fn moved(base_rank: usize, rank: usize) -> String {
+pub(crate) fn moved(base_rank: usize, rank: usize) -> String {
     match base_rank.cmp(&rank) {
         std::cmp::Ordering::Greater => format!("{base_rank} ↑"),
         std::cmp::Ordering::Less => format!("{base_rank} ↓"),

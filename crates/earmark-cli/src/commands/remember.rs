@@ -1,34 +1,37 @@
 //! `earmark remember`.
 
-use std::path::Path;
+use std::{io::IsTerminal, path::Path, process::ExitCode};
 
 use earmark::{Error, Metadata, NewMemory, Remembered, Result, messages, parse_instant};
 
 use super::{advance, print_json, print_text, progress, read_input, read_text};
 use crate::{args::Remember, open, settings::Settings};
 
-pub(crate) fn run(settings: &Settings, args: Remember) -> Result<()> {
-    let namespace = open::namespace(settings)?;
+pub(crate) fn run(settings: &Settings, args: &Remember) -> Result<ExitCode> {
     if let Some(file) = &args.jsonl {
+        let bytes = read_input(file)?;
         let bar = progress(settings, "remembering");
-        let report = namespace.import(&read_input(file)?, &mut advance(&bar))?;
+        let report = open::namespace(settings)?.import(&bytes, &mut advance(&bar))?;
         bar.finish_and_clear();
-        return super::import::print_report(settings, &report);
+        super::import::print_report(settings, &report)?;
+        return Ok(super::import::exit_code(&report));
     }
-    let items = if let Some(file) = &args.messages { read_messages(file, &args)? } else { read_texts(&args)? };
-    let remembered = namespace.remember(&items)?;
-    if settings.json { print_json(&remembered) } else { remembered.iter().try_for_each(print_one) }
+    let items = if let Some(file) = &args.messages { read_messages(file, args)? } else { read_texts(args)? };
+    let remembered = open::namespace(settings)?.remember(&items)?;
+    if settings.json { print_json(&remembered)? } else { remembered.iter().try_for_each(print_one)? }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn print_one(one: &Remembered) -> Result<()> {
-    let note = if one.created { "remembered" } else { "known already" };
+    let note = if one.created { "remembered" } else { "known already: nothing was stored" };
     print_text(&format!("{}  {note}", one.id))
 }
 
 fn read_texts(args: &Remember) -> Result<Vec<NewMemory>> {
     let contents = match args.content.as_slice() {
+        [] if !std::io::stdin().is_terminal() => vec![read_text("content")?],
         [] => return Err(Error::invalid("content", "is missing: give a text, `-`, --jsonl or --messages")),
-        [dash] if dash == "-" => vec![read_text()?],
+        [dash] if dash == "-" => vec![read_text("content")?],
         texts => texts.to_vec(),
     };
     contents.into_iter().map(|content| with_fields(NewMemory::new(content), args)).collect()

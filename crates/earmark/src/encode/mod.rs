@@ -1,5 +1,21 @@
 //! Text to vectors.
 
+#[cfg(feature = "cache")]
+mod cache;
+#[cfg(feature = "local")]
+mod local;
+#[cfg(feature = "cache")]
+mod map;
+#[cfg(feature = "remote")]
+mod remote;
+
+#[cfg(feature = "cache")]
+pub use cache::{EmbeddingCache, Precision, encode_all};
+#[cfg(feature = "local")]
+pub use local::{Local, LocalOptions, StaticVectors, open_local};
+#[cfg(feature = "remote")]
+pub use remote::{Remote, RemoteOptions};
+
 use crate::error::Result;
 
 /// Which side of a search a text stands on; some models want a different prefix for each.
