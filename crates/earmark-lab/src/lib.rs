@@ -16,3 +16,4 @@ pub mod runner;
 pub mod split;
 pub mod stats;
 pub mod text;
+pub mod vectors;

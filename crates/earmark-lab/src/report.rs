@@ -11,14 +11,15 @@ pub struct Provenance {
     pub commit: String,
     /// Processor and number of cores.
     pub machine: String,
-    /// The day of the run, `YYYY-MM-DD`.
+    /// The day of the run (UTC), `YYYY-MM-DD`.
     pub date: String,
 }
 
 impl Provenance {
     /// Of this process.
     pub fn here(command: String) -> Self {
-        Provenance { command, commit: commit(), machine: machine(), date: jiff::Zoned::now().date().to_string() }
+        let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+        Provenance { command, commit: commit(), machine: machine(), date }
     }
 
     /// As lines of Markdown.

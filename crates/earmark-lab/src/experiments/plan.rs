@@ -191,9 +191,8 @@ impl Plan {
                 None => groups.push(vec![method]),
             }
         }
-        let job = |seed: &u64, methods: &Vec<&'_ Method>| (*seed, methods.clone());
-        let pairs = self.seeds.iter().flat_map(|seed| groups.iter().map(move |methods| job(seed, methods)));
-        pairs.map(|(seed, methods)| Job { seed, methods }).collect()
+        let job = |seed: u64| groups.iter().map(move |methods| Job { seed, methods: methods.clone() });
+        self.seeds.iter().flat_map(|seed| job(*seed)).collect()
     }
 
     fn run_job(
@@ -208,13 +207,14 @@ impl Plan {
         let (adapter, points) = self.train_job(first, cases, split, job.seed)?;
         let key = |method: &str| self.key(dataset, encoder, method, job.seed);
         // The curve is that of the adapter alone, so it goes under the method that is tested so.
-        let curve = points.into_iter().map(|(n_train, scores)| CurvePoint {
-            key: key(first.name),
+        let alone = job.methods.iter().find(|method| method.inference == Inference::AdapterOnly);
+        let point = |method: &Method, (n_train, scores)| CurvePoint {
+            key: key(method.name),
             n: split.test.len(),
             n_train,
             scores,
-        });
-        let curve = curve.collect();
+        };
+        let curve = alone.map_or_else(Vec::new, |method| points.into_iter().map(|one| point(method, one)).collect());
         let row = |method: &&Method| self.test_job(method, &adapter, key(method.name), cases, split);
         Ok((job.methods.iter().map(row).collect::<Result<_>>()?, curve))
     }

@@ -1,0 +1,17 @@
+//! Who says which memories of a slate were useful.
+
+mod simulated;
+
+pub use simulated::{Quality, Simulated, false_positive_rate};
+
+use crate::error::Result;
+use crate::recall::{Candidate, Label};
+
+/// Judges slates of one query. Whoever implements it knows the query and what stands behind each candidate.
+pub trait Critic {
+    /// One entry for each place of `slate`, in its order; `None` where the critic does not say.
+    ///
+    /// # Errors
+    /// If the judgement cannot be had, for example because an endpoint does not answer; then the round did not happen.
+    fn judge(&mut self, slate: &[Candidate]) -> Result<Vec<Option<Label>>>;
+}

@@ -1,0 +1,118 @@
+//! The learned state and the step that changes it.
+
+use std::sync::Arc;
+
+use super::experience::Experience;
+use super::gradient::{Gradient, gradient};
+use super::lesson::Lesson;
+use super::optimizer::{Moments, Rule};
+use crate::params::{Optimizer, Params};
+use crate::random::Random;
+use crate::recall::{Adapter, Closed};
+
+/// An adapter in training: weights, optimiser state and the queries that wait for the batch to fill.
+///
+/// Equal calls with equal random numbers give equal bits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learner {
+    pub(super) params: Params,
+    pub(super) adapter: Adapter,
+    pub(super) moments: Option<[Moments; 2]>,
+    pub(super) steps: u64,
+    pub(super) pending: Vec<Lesson>,
+    pub(super) pending_queries: usize,
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Update {
+    /// Which update it was, from 1.
+    pub step: u64,
+    /// Mean of Eq. (17) over the queries of the batch, before the update.
+    pub loss: f32,
+}
+
+impl Learner {
+    /// A learner before its first query.
+    pub fn new(params: &Params, dimension: usize, random: &mut dyn Random) -> Self {
+        Learner::from_adapter(params, Adapter::initial(params, dimension, random))
+    }
+
+    /// A learner that starts from given weights.
+    pub fn from_adapter(params: &Params, adapter: Adapter) -> Self {
+        Learner { params: *params, adapter, moments: None, steps: 0, pending: Vec::new(), pending_queries: 0 }
+    }
+
+    /// The same state under other parameters, from the next query on.
+    pub fn with_params(mut self, params: &Params) -> Self {
+        self.params = *params;
+        self
+    }
+
+    /// The parameters in force.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The weights as they are.
+    pub fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+
+    /// How many updates there have been.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Queries that wait for the batch to fill; below [`Params::batch_size`].
+    pub fn pending_queries(&self) -> usize {
+        self.pending_queries
+    }
+
+    /// Takes in a closed recall and the experiences replayed with it (Eq. 10, 16, 17); every
+    /// [`Params::batch_size`] queries it updates the weights (Eq. 18) and says so.
+    ///
+    /// Draws one uniform for each candidate of each replayed experience, in order. A recall without a single label
+    /// teaches nothing and is not counted.
+    ///
+    /// # Panics
+    /// If a pool has another dimension than the adapter.
+    pub fn learn(&mut self, closed: &Closed, replayed: &[Arc<Experience>], random: &mut dyn Random) -> Option<Update> {
+        assert_eq!(self.adapter.dimension(), closed.pool.dimension(), "adapter and vectors of different dimension");
+        self.pending.push(Lesson::of_query(closed, &self.params)?);
+        let weight = self.params.replay_weight / replayed.len().max(1) as f32;
+        for experience in replayed {
+            self.pending.extend(Lesson::of_replay(experience, &self.adapter, weight, &self.params, random));
+        }
+        self.pending_queries += 1;
+        if self.pending_queries < self.params.batch_size { None } else { self.flush() }
+    }
+
+    /// Updates with the queries that wait, however few; `None` if there is none.
+    pub fn flush(&mut self) -> Option<Update> {
+        if self.pending_queries == 0 {
+            return None;
+        }
+        let mut lessons = std::mem::take(&mut self.pending);
+        let share = 1.0 / std::mem::take(&mut self.pending_queries) as f32;
+        lessons.iter_mut().for_each(|lesson| lesson.weight *= share);
+        Some(self.step(&lessons))
+    }
+
+    /// One update, Eq. (18), from a list of weighted lessons.
+    pub fn step(&mut self, lessons: &[Lesson]) -> Update {
+        let (adapter, similarity) = (&mut self.adapter, self.params.similarity);
+        let Gradient { loss, query, memory } =
+            gradient(&adapter.query_weights, &adapter.memory_weights, lessons, similarity);
+        self.steps += 1;
+        let rule = Rule::new(&self.params, self.steps);
+        let dimension = adapter.dimension();
+        if self.params.optimizer == Optimizer::Adam && self.moments.is_none() {
+            self.moments = Some([Moments::zeros(dimension), Moments::zeros(dimension)]);
+        }
+        let (query_moments, memory_moments) = self.moments.as_mut().map(|[q, m]| (q, m)).unzip();
+        rule.apply(&mut adapter.query_weights, query_moments, &query);
+        rule.apply(&mut adapter.memory_weights, memory_moments, &memory);
+        Update { step: self.steps, loss }
+    }
+}

@@ -1,0 +1,19 @@
+//! A closed recall becomes a better ranking: experience (Eq. 11-14, 20), replay (Eq. 15, 19), lesson
+//! (Eq. 10, 16, 17), gradient, update (Eq. 18).
+//!
+//! [`cycle`] is the whole method from top to bottom.
+
+pub mod cycle;
+mod experience;
+mod gradient;
+mod learner;
+mod lesson;
+mod optimizer;
+mod replay;
+mod state;
+
+pub use experience::{Buffer, Experience};
+pub use gradient::{dense_gradient, loss};
+pub use learner::{Learner, Update};
+pub use lesson::{Lesson, Term};
+pub use replay::{lowest_reward, most_similar, random_sample};

@@ -1,0 +1,1 @@
+//! The learned state as bytes.

@@ -1,0 +1,191 @@
+//! The residual adapter and the distribution it gives (Eq. 3-4).
+
+use ndarray::linalg::general_mat_mul;
+use ndarray::parallel::prelude::*;
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, NdFloat};
+
+use super::pool::Pool;
+use crate::params::{Initialisation, Params, Similarity};
+use crate::random::{Random, normal};
+use crate::vector::{dot, normalize};
+
+/// `φ = {W_q, W_m}`: what is learned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adapter {
+    /// `W_q [d x d]`, row-major.
+    pub query_weights: Array2<f32>,
+    /// `W_m [d x d]`, row-major.
+    pub memory_weights: Array2<f32>,
+}
+
+impl Adapter {
+    /// The adapter that changes nothing.
+    pub fn zeros(dimension: usize) -> Self {
+        let zeros = || Array2::zeros((dimension, dimension));
+        Adapter { query_weights: zeros(), memory_weights: zeros() }
+    }
+
+    /// The adapter that training starts from; `W_q` is drawn before `W_m`, each row by row.
+    pub fn initial(params: &Params, dimension: usize, random: &mut dyn Random) -> Self {
+        let mut adapter = Adapter::zeros(dimension);
+        for weights in [&mut adapter.query_weights, &mut adapter.memory_weights] {
+            initialise(weights, params.initialisation, random);
+        }
+        adapter
+    }
+
+    /// `d`.
+    pub fn dimension(&self) -> usize {
+        self.query_weights.nrows()
+    }
+
+    /// Carries a query and its candidates into the learned space, Eq. (3), and scores them, Eq. (4).
+    ///
+    /// # Panics
+    /// If the pool has another dimension.
+    pub fn adapt(&self, pool: &Pool, similarity: Similarity) -> Adapted {
+        assert_eq!(self.dimension(), pool.dimension(), "adapter and vectors of different dimension");
+        let query = ArrayView1::from(pool.query()).insert_axis(Axis(0));
+        let mut adapted = Adapted {
+            query: adapted_rows(self.query_weights.view(), query).into_raw_vec_and_offset().0,
+            memories: adapted_rows(self.memory_weights.view(), pool.memories().view()),
+            relevance: Vec::new(),
+        };
+        if similarity == Similarity::Cosine {
+            normalize(&mut adapted.query);
+            cosine_rows(&mut adapted.memories);
+        }
+        adapted.relevance = (0..pool.len()).map(|i| dot(&adapted.query, adapted.memory(i))).collect();
+        adapted
+    }
+}
+
+fn initialise(weights: &mut Array2<f32>, initialisation: Initialisation, random: &mut dyn Random) {
+    let bound = 1.0 / (weights.ncols().max(1) as f32).sqrt();
+    match initialisation {
+        Initialisation::Zeros => {}
+        Initialisation::Normal { std } => weights.iter_mut().for_each(|w| *w = std * normal(random)),
+        Initialisation::Kaiming => {
+            weights.iter_mut().for_each(|w| *w = (2.0 * random.uniform() as f32 - 1.0) * bound);
+        }
+    }
+}
+
+/// A query and its candidates in the learned space.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adapted {
+    /// `q̃ [d]`; unit length under [`Similarity::Cosine`].
+    pub query: Vec<f32>,
+    /// `m̃ [K x d]`, row-major; unit rows under [`Similarity::Cosine`].
+    pub memories: Array2<f32>,
+    /// `z [K]`, the logits of Eq. (4).
+    pub relevance: Vec<f32>,
+}
+
+impl Adapted {
+    /// `m̃_i · m̃_l` of each pair `[K x K]`: what Eq. (6) looks up.
+    pub fn similarities(&self) -> Array2<f32> {
+        self.memories.dot(&self.memories.t())
+    }
+
+    fn memory(&self, i: usize) -> &[f32] {
+        let d = self.query.len();
+        self.memories.as_slice().map_or(&[], |all| &all[i * d..(i + 1) * d])
+    }
+}
+
+/// How many columns of the result one task computes; also what keeps the bits independent of the thread count.
+const COLUMNS: usize = 128;
+
+/// `(I + W) x` for each row x of `rows [n x d]`: the numerators of Eq. (3).
+pub fn adapted_rows<F: NdFloat>(weights: ArrayView2<F>, rows: ArrayView2<F>) -> Array2<F> {
+    let mut out = rows.to_owned();
+    out.axis_chunks_iter_mut(Axis(1), COLUMNS)
+        .into_par_iter()
+        .zip(weights.axis_chunks_iter(Axis(0), COLUMNS))
+        .for_each(|(mut block, weights)| general_mat_mul(F::one(), &rows, &weights.t(), F::one(), &mut block));
+    out
+}
+
+/// Scales each row to unit length and returns the inverse lengths: the denominators of Eq. (3).
+///
+/// A zero (or non-finite) row becomes zeros, its inverse length 0.
+pub fn cosine_rows<F: NdFloat>(rows: &mut Array2<F>) -> Vec<F> {
+    let unit = |mut row: ndarray::ArrayViewMut1<F>| {
+        let length = row.dot(&row).sqrt();
+        let inverse = if length.is_finite() && length > F::zero() { F::one() / length } else { F::zero() };
+        row.mapv_inplace(|x| if inverse == F::zero() { F::zero() } else { x * inverse });
+        inverse
+    };
+    rows.rows_mut().into_iter().map(unit).collect()
+}
+
+/// `p [K]`: softmax of the logits at a temperature, Eq. (4). No candidate gives no probability.
+pub fn probabilities(relevance: &[f32], temperature: f32) -> Vec<f32> {
+    let highest = relevance.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let powers: Vec<f32> = relevance.iter().map(|z| ((z - highest) / temperature).exp()).collect();
+    let total: f32 = powers.iter().sum();
+    powers.iter().map(|power| power / total).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+
+    use super::*;
+    use crate::random::Seeded;
+
+    fn small() -> (Adapter, Pool) {
+        let adapter = Adapter {
+            query_weights: array![[0.0, 1.0], [0.0, 0.0]],
+            memory_weights: array![[0.0, 0.0], [2.0, 0.0]],
+        };
+        (adapter, Pool::new(vec![2.0, 1.0], array![[1.0, 2.0], [0.0, 0.0]]).unwrap())
+    }
+
+    #[test]
+    fn eq03_residual_then_unit_length() {
+        let (adapter, pool) = small();
+        // (I + W_q) q = (2 + 1, 1) = (3, 1); (I + W_m) m = (1, 2 + 2) = (1, 4).
+        let dot = adapter.adapt(&pool, Similarity::Dot);
+        assert_eq!(dot.query, [3.0, 1.0]);
+        assert_eq!(dot.memories, array![[1.0, 4.0], [0.0, 0.0]]);
+        assert_eq!(dot.relevance, [7.0, 0.0]);
+        let cosine = adapter.adapt(&pool, Similarity::Cosine);
+        assert!((cosine.relevance[0] - 7.0 / 170.0f32.sqrt()).abs() < 1e-6);
+        assert_eq!(cosine.relevance[1], 0.0);
+    }
+
+    #[test]
+    fn eq04_softmax_by_hand() {
+        // e^0 : e^ln 3 = 1 : 3; at temperature 0.5 it is 1 : 9.
+        let z = [0.0, 3.0f32.ln()];
+        let close = |p: Vec<f32>, want: [f32; 2]| p.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-6);
+        assert!(close(probabilities(&z, 1.0), [0.25, 0.75]));
+        assert!(close(probabilities(&z, 0.5), [0.1, 0.9]));
+        assert!(probabilities(&[], 1.0).is_empty());
+    }
+
+    #[test]
+    fn blocks_agree_with_the_plain_product() {
+        let mut random = Seeded::new(3);
+        let mut draw = |n, d| Array2::from_shape_fn((n, d), |_| random.uniform() - 0.5);
+        let (weights, rows) = (draw(300, 300), draw(7, 300));
+        let want = &rows + &rows.dot(&weights.t());
+        let got = adapted_rows(weights.view(), rows.view());
+        assert!((got - want).iter().all(|x| x.abs() < 1e-12));
+    }
+
+    #[test]
+    fn initial_weights_follow_the_choice() {
+        let start = |initialisation| {
+            Adapter::initial(&Params { initialisation, ..Params::paper() }, 64, &mut Seeded::new(1)).memory_weights
+        };
+        assert!(start(Initialisation::Zeros).iter().all(|w| *w == 0.0));
+        let kaiming = start(Initialisation::Kaiming);
+        assert!(kaiming.iter().all(|w| w.abs() < 0.125) && kaiming.iter().any(|w| w.abs() > 0.12));
+        let normal = start(Initialisation::Normal { std: 0.01 });
+        let std = normal.std(0.0);
+        assert!((std - 0.01).abs() < 0.0005, "{std}");
+    }
+}

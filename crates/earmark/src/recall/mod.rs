@@ -1,0 +1,16 @@
+//! A query becomes a slate: candidates (Eq. 1), relevance (Eq. 3-4), exploration (Eq. 5-9).
+//!
+//! Pure: nothing here reads a file, a clock or a hidden random number, and nothing can fail once a
+//! [`Pool`] exists.
+
+mod adapter;
+mod episode;
+mod explore;
+mod pool;
+mod slate;
+
+pub use adapter::{Adapted, Adapter, adapted_rows, cosine_rows, probabilities};
+pub use episode::{Closed, Episode, Round};
+pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
+pub use pool::{Candidate, Label, Pool, mean_utility, top_k};
+pub use slate::{Pick, Slate, Terms, gumbel_slate, top_slate};
