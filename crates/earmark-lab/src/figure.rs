@@ -138,7 +138,7 @@ fn curves(area: &Area<'_>, figure: &Curves) -> Result<()> {
         .light_line_style(WHITE)
         .bold_line_style(GRID)
         .axis_style(INK)
-        .x_labels(figure.places.len() * 2)
+        .x_labels(figure.places.len() + 1)
         .x_label_formatter(&label)
         .x_desc(figure.x_axis.as_str())
         .y_desc(figure.y_axis.as_str())

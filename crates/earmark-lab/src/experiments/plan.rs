@@ -52,13 +52,15 @@ struct Job<'a> {
 }
 
 impl ResultFolder {
-    /// Opens or creates it.
+    /// Opens or creates it; what a crash left half-written is dropped.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If it cannot be created, or holds files of rows that cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).with_context(|| format!("{} cannot be created", path.display()))?;
-        Ok(ResultFolder(path.to_owned()))
+        let folder = ResultFolder(path.to_owned());
+        folder.tidy()?;
+        Ok(folder)
     }
 
     /// A file in it.
