@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use earmark::Params;
 use earmark_lab::data;
@@ -56,16 +56,16 @@ struct LocomoArguments {
     /// Number of seeds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Learning rate of the adapter
-    #[arg(long, default_value_t = Params::paper().learning_rate)]
-    learning_rate: f32,
+    /// Learning rate of the adapter; of several, separated by commas, one is chosen on the training questions
+    #[arg(long, value_delimiter = ',', default_values_t = [Params::paper().learning_rate])]
+    learning_rate: Vec<f32>,
     /// How questions are divided
     #[arg(long, value_enum, default_value = "random")]
     split: SplitKind,
     /// What text of a memory is encoded
     #[arg(long, value_enum, default_value = "dated-speaker")]
     memory_text: MemoryText,
-    /// Other parameters of EAR, as JSON: {"batch_size": 1}
+    /// Other parameters of EAR than the learning rate, as JSON: {"batch_size": 1}
     #[arg(long)]
     params: Option<String>,
     /// One seed and 160 training questions
@@ -136,17 +136,23 @@ impl LocomoArguments {
             Some(json) => serde_json::from_str(json).context("--params is not a JSON object of parameters")?,
             None => Params::paper(),
         };
-        let given = params.learning_rate != Params::paper().learning_rate;
-        ensure!(!given || self.learning_rate == Params::paper().learning_rate, "the learning rate is given twice");
-        let learning_rate = if given { params.learning_rate } else { self.learning_rate };
-        let params = Params { learning_rate, ..params };
-        params.check()?;
-        Ok(Settings { params, seeds: self.seeds, split: self.split, memory_text: self.memory_text, quick: self.quick })
+        for learning_rate in &self.learning_rate {
+            Params { learning_rate: *learning_rate, ..params }.check()?;
+        }
+        Ok(Settings {
+            params,
+            learning_rates: self.learning_rate.clone(),
+            seeds: self.seeds,
+            split: self.split,
+            memory_text: self.memory_text,
+            quick: self.quick,
+        })
     }
 
     fn folder_name(&self) -> String {
         let quick = if self.quick { "-quick" } else { "" };
-        let name = || format!("locomo-{}-lr{}{quick}", self.split.name(), self.learning_rate);
+        let rates = self.learning_rate.iter().map(f32::to_string).collect::<Vec<_>>().join("-");
+        let name = || format!("locomo-{}-lr{rates}{quick}", self.split.name());
         self.name.clone().unwrap_or_else(name)
     }
 }

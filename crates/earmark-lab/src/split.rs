@@ -30,6 +30,16 @@ pub struct Split {
     pub test: Vec<usize>,
 }
 
+impl Split {
+    /// The last fifth of the training questions as the test part: what may be looked at to choose a parameter.
+    pub fn held_out_from_training(&self) -> Split {
+        let mut train = self.train.clone();
+        let mut test = train.split_off(four_fifths(train.len()));
+        test.sort_unstable();
+        Split { train, test }
+    }
+}
+
 const CONVERSATIONS_HELD_OUT: usize = 2;
 
 impl SplitKind {
@@ -146,6 +156,12 @@ mod tests {
             assert_eq!(kind.divide(&dataset, 3), split);
         }
         assert_ne!(SplitKind::Random.divide(&dataset, 1), SplitKind::Random.divide(&dataset, 2));
+    }
+
+    #[test]
+    fn what_is_held_out_of_training_is_no_test_question() {
+        let split = Split { train: vec![9, 3, 5, 1, 4, 2], test: vec![0, 6] };
+        assert_eq!(split.held_out_from_training(), Split { train: vec![9, 3, 5, 1, 4], test: vec![2] });
     }
 
     #[test]

@@ -7,6 +7,7 @@ use earmark::encode::Side;
 use earmark_lab::data;
 use earmark_lab::experiments::locomo::{self, Settings};
 use earmark_lab::experiments::plan::ResultFolder;
+use earmark_lab::experiments::select;
 use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
@@ -42,7 +43,14 @@ fn letters(text: &str) -> Vec<f32> {
 
 fn settings() -> Settings {
     let params = Params { candidates: 8, ..Params::paper() };
-    Settings { params, seeds: 2, split: SplitKind::Random, memory_text: MemoryText::Speaker, quick: false }
+    Settings {
+        params,
+        learning_rates: vec![1e-3],
+        seeds: 2,
+        split: SplitKind::Random,
+        memory_text: MemoryText::Speaker,
+        quick: false,
+    }
 }
 
 fn run(data: &Path, results: &Path, settings: &Settings) -> anyhow::Result<usize> {
@@ -109,7 +117,23 @@ fn runs_with_other_settings_are_not_mixed() {
     let results = work.path().join("results");
     write_set(work.path());
     run(work.path(), &results, &settings()).unwrap();
-    let params = Params { learning_rate: 1e-4, ..settings().params };
-    let message = run(work.path(), &results, &Settings { params, ..settings() }).unwrap_err().to_string();
+    let other = Settings { learning_rates: vec![1e-4], ..settings() };
+    let message = run(work.path(), &results, &other).unwrap_err().to_string();
     assert!(message.contains("--name"), "{message}");
+}
+
+#[test]
+fn a_learning_rate_is_chosen_on_training_questions_and_told() {
+    let work = tempfile::tempdir().unwrap();
+    let results = work.path().join("results");
+    write_set(work.path());
+    let settings = Settings { learning_rates: vec![0.0, 1e-2], ..settings() };
+    run(work.path(), &results, &settings).unwrap();
+    let validations = select::read(&ResultFolder::open(&results).unwrap()).unwrap();
+    assert_eq!(validations.len(), 2 * 2);
+    assert!(validations.iter().all(|validation| validation.n == 3), "a fifth of 16 training questions");
+    let rates: Vec<f32> = ResultFolder::open(&results).unwrap().rows().unwrap().iter().map(|row| row.params.learning_rate).collect();
+    assert!(rates.iter().all(|rate| Some(*rate) == select::choose(&validations, "letters", &[0.0, 1e-2], &[1, 2])));
+    assert!(std::fs::read_to_string(results.join("README.md")).unwrap().contains("*training* questions"));
+    assert_eq!(run(work.path(), &results, &settings).unwrap(), 0);
 }

@@ -2,4 +2,5 @@
 
 pub mod locomo;
 pub mod plan;
+pub mod select;
 pub mod summary;

@@ -147,7 +147,8 @@ impl Plan {
         })
     }
 
-    fn divide(&self, dataset: &Dataset, seed: u64) -> Split {
+    /// The division of a seed, with the training part cut to its limit.
+    pub fn divide(&self, dataset: &Dataset, seed: u64) -> Split {
         let mut split = self.split.divide(dataset, seed);
         split.train.truncate(self.train_limit.unwrap_or(usize::MAX));
         split
