@@ -8,7 +8,7 @@ use super::lesson::Lesson;
 use super::optimizer::{Moments, Rule};
 use crate::params::{Optimizer, Params};
 use crate::random::Random;
-use crate::recall::{Adapter, Closed};
+use crate::recall::{Adapted, Adapter, Closed, Pool};
 
 /// An adapter in training: weights, optimiser state and the queries that wait for the batch to fill.
 ///
@@ -19,7 +19,8 @@ pub struct Learner {
     pub(super) adapter: Adapter,
     pub(super) moments: Option<[Moments; 2]>,
     pub(super) steps: u64,
-    pub(super) pending: Vec<Lesson>,
+    /// Lessons of the queries that wait, adapted by the weights as they are.
+    pub(super) pending: Vec<(Lesson, Adapted)>,
     pub(super) pending_queries: usize,
 }
 
@@ -78,11 +79,15 @@ impl Learner {
     /// # Panics
     /// If a pool has another dimension than the adapter.
     pub fn learn(&mut self, closed: &Closed, replayed: &[Arc<Experience>], random: &mut dyn Random) -> Option<Update> {
-        assert_eq!(self.adapter.dimension(), closed.pool.dimension(), "adapter and vectors of different dimension");
-        self.pending.push(Lesson::of_query(closed, &self.params)?);
+        let current = Lesson::of_query(closed, &self.params)?;
+        let pools: Vec<&Pool> = std::iter::once(&closed.pool).chain(replayed.iter().map(|e| &e.pool)).map(|p| &**p).collect();
+        let mut adapted = self.adapter.adapt_all(&pools, self.params.similarity).into_iter();
+        self.pending.extend(adapted.next().map(|adapted| (current, adapted)));
         let weight = self.params.replay_weight / replayed.len().max(1) as f32;
-        for experience in replayed {
-            self.pending.extend(Lesson::of_replay(experience, &self.adapter, weight, &self.params, random));
+        for (experience, adapted) in replayed.iter().zip(adapted) {
+            let relevance = adapted.relevance.to_vec();
+            let lesson = Lesson::of_replay(experience, &relevance, weight, &self.params, random);
+            self.pending.extend(lesson.map(|lesson| (lesson, adapted)));
         }
         self.pending_queries += 1;
         if self.pending_queries < self.params.batch_size { None } else { self.flush() }
@@ -95,24 +100,22 @@ impl Learner {
         }
         let mut lessons = std::mem::take(&mut self.pending);
         let share = 1.0 / std::mem::take(&mut self.pending_queries) as f32;
-        lessons.iter_mut().for_each(|lesson| lesson.weight *= share);
-        Some(self.step(&lessons))
+        lessons.iter_mut().for_each(|(lesson, _)| lesson.weight *= share);
+        let lessons: Vec<_> = lessons.iter().map(|(lesson, adapted)| (lesson, adapted)).collect();
+        Some(self.step(gradient(&lessons, self.adapter.dimension())))
     }
 
-    /// One update, Eq. (18), from a list of weighted lessons.
-    pub fn step(&mut self, lessons: &[Lesson]) -> Update {
-        let (adapter, similarity) = (&mut self.adapter, self.params.similarity);
-        let Gradient { loss, query, memory } =
-            gradient(&adapter.query_weights, &adapter.memory_weights, lessons, similarity);
+    /// One update, Eq. (18).
+    fn step(&mut self, gradient: Gradient<f32>) -> Update {
+        let dimension = self.adapter.dimension();
         self.steps += 1;
         let rule = Rule::new(&self.params, self.steps);
-        let dimension = adapter.dimension();
         if self.params.optimizer == Optimizer::Adam && self.moments.is_none() {
             self.moments = Some([Moments::zeros(dimension), Moments::zeros(dimension)]);
         }
         let (query_moments, memory_moments) = self.moments.as_mut().map(|[q, m]| (q, m)).unzip();
-        rule.apply(&mut adapter.query_weights, query_moments, &query);
-        rule.apply(&mut adapter.memory_weights, memory_moments, &memory);
-        Update { step: self.steps, loss }
+        rule.apply(&mut self.adapter.query_weights, query_moments, &gradient.query);
+        rule.apply(&mut self.adapter.memory_weights, memory_moments, &gradient.memory);
+        Update { step: self.steps, loss: gradient.loss }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::experience::{Experience, replay_label};
 use crate::params::{LogProbability, Params, Probability, ReplayUnobserved};
 use crate::random::Random;
-use crate::recall::{Adapter, Candidate, Closed, Label, Pool, Slate, gumbel_slate};
+use crate::recall::{Candidate, Closed, Label, Pool, Slate, gumbel_slate};
 
 /// A share of a loss: `-Σ c_i ln p_i`, with `p` the softmax of `(z + g) / temperature` over the open candidates.
 ///
@@ -62,16 +62,16 @@ impl Lesson {
     /// A replayed experience's lesson (Algorithm 3, lines 17-20): a new slate from today's adapter by the Gumbel
     /// trick, Eq. (19), labelled by the sign of past feedback, Eq. (20).
     ///
-    /// `weight` is `λ_rep / |J|`. Draws one uniform a candidate. `None` if nothing of the slate counts.
+    /// `relevance` is z `[K]` under today's adapter, `weight` is `λ_rep / |J|`. Draws one uniform a candidate. `None`
+    /// if nothing of the slate counts.
     pub fn of_replay(
         experience: &Experience,
-        adapter: &Adapter,
+        relevance: &[f32],
         weight: f32,
         params: &Params,
         random: &mut dyn Random,
     ) -> Option<Self> {
-        let adapted = adapter.adapt(&experience.pool, params.similarity);
-        let slate = gumbel_slate(&adapted.relevance, params.slate_size, random);
+        let slate = gumbel_slate(relevance, params.slate_size, random);
         let judged = Judged { picks: replay_labels(&slate, experience, params), noise: &slate.noise };
         Lesson::of_slates(&experience.pool, &[judged], weight, params)
     }

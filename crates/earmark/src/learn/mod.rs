@@ -11,6 +11,8 @@ mod lesson;
 mod optimizer;
 mod replay;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use experience::{Buffer, Experience};
 pub use gradient::{dense_gradient, loss};

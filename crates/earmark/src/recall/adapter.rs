@@ -2,12 +2,11 @@
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::parallel::prelude::*;
-use ndarray::{Array2, ArrayView1, ArrayView2, Axis, NdFloat};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut1, Axis, NdFloat, s};
 
 use super::pool::Pool;
 use crate::params::{Initialisation, Params, Similarity};
 use crate::random::{Random, normal};
-use crate::vector::{dot, normalize};
 
 /// `φ = {W_q, W_m}`: what is learned.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,19 +43,16 @@ impl Adapter {
     /// # Panics
     /// If the pool has another dimension.
     pub fn adapt(&self, pool: &Pool, similarity: Similarity) -> Adapted {
-        assert_eq!(self.dimension(), pool.dimension(), "adapter and vectors of different dimension");
-        let query = ArrayView1::from(pool.query()).insert_axis(Axis(0));
-        let mut adapted = Adapted {
-            query: adapted_rows(self.query_weights.view(), query).into_raw_vec_and_offset().0,
-            memories: adapted_rows(self.memory_weights.view(), pool.memories().view()),
-            relevance: Vec::new(),
-        };
-        if similarity == Similarity::Cosine {
-            normalize(&mut adapted.query);
-            cosine_rows(&mut adapted.memories);
-        }
-        adapted.relevance = (0..pool.len()).map(|i| dot(&adapted.query, adapted.memory(i))).collect();
-        adapted
+        let mut all = self.adapt_all(&[pool], similarity);
+        all.swap_remove(0)
+    }
+
+    /// [`adapt`](Adapter::adapt) for several pools, in their order, with one product over all their rows.
+    ///
+    /// # Panics
+    /// If a pool has another dimension.
+    pub fn adapt_all(&self, pools: &[&Pool], similarity: Similarity) -> Vec<Adapted> {
+        adapt_all(&self.query_weights, &self.memory_weights, pools, similarity)
     }
 }
 
@@ -73,32 +69,76 @@ fn initialise(weights: &mut Array2<f32>, initialisation: Initialisation, random:
 
 /// A query and its candidates in the learned space.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Adapted {
+pub struct Adapted<F = f32> {
     /// `q̃ [d]`; unit length under [`Similarity::Cosine`].
-    pub query: Vec<f32>,
+    pub query: Array1<F>,
     /// `m̃ [K x d]`, row-major; unit rows under [`Similarity::Cosine`].
-    pub memories: Array2<f32>,
+    pub memories: Array2<F>,
     /// `z [K]`, the logits of Eq. (4).
-    pub relevance: Vec<f32>,
+    pub relevance: Array1<F>,
+    /// What the query and each memory `[K]` were multiplied by to get unit length; `None` under [`Similarity::Dot`].
+    pub scales: Option<(F, Vec<F>)>,
 }
 
-impl Adapted {
+impl<F: NdFloat> Adapted<F> {
     /// `m̃_i · m̃_l` of each pair `[K x K]`: what Eq. (6) looks up.
-    pub fn similarities(&self) -> Array2<f32> {
+    pub fn similarities(&self) -> Array2<F> {
         self.memories.dot(&self.memories.t())
     }
 
-    fn memory(&self, i: usize) -> &[f32] {
-        let d = self.query.len();
-        self.memories.as_slice().map_or(&[], |all| &all[i * d..(i + 1) * d])
+    fn new(mut query: Array1<F>, mut memories: Array2<F>, similarity: Similarity) -> Self {
+        let scales = (similarity == Similarity::Cosine).then(|| {
+            let scale = unit(query.view_mut());
+            (scale, memories.rows_mut().into_iter().map(unit).collect())
+        });
+        let relevance = memories.dot(&query);
+        Adapted { query, memories, relevance, scales }
     }
+}
+
+/// [`Adapter::adapt_all`] for weights of any float.
+pub(crate) fn adapt_all<F: NdFloat + From<f32>>(
+    query_weights: &Array2<F>,
+    memory_weights: &Array2<F>,
+    pools: &[&Pool],
+    similarity: Similarity,
+) -> Vec<Adapted<F>> {
+    let (queries, memories) = stack(pools, query_weights.nrows());
+    let queries = adapted_rows(query_weights.view(), queries.view());
+    let memories = adapted_rows(memory_weights.view(), memories.view());
+    let mut row = 0;
+    let take = |(at, pool): (usize, &&Pool)| {
+        let block = memories.slice(s![row..row + pool.len(), ..]).to_owned();
+        row += pool.len();
+        Adapted::new(queries.row(at).to_owned(), block, similarity)
+    };
+    pools.iter().enumerate().map(take).collect()
+}
+
+/// Raw queries `[L x d]` and raw memories `[n x d]` of all pools, in order.
+///
+/// # Panics
+/// If a pool has another dimension.
+pub(crate) fn stack<F: NdFloat + From<f32>>(pools: &[&Pool], dimension: usize) -> (Array2<F>, Array2<F>) {
+    assert!(pools.iter().all(|pool| pool.dimension() == dimension), "adapter and vectors of different dimension");
+    let rows = pools.iter().map(|pool| pool.len()).sum();
+    let mut queries = Array2::zeros((pools.len(), dimension));
+    let mut memories = Array2::zeros((rows, dimension));
+    let mut row = 0;
+    for (at, pool) in pools.iter().enumerate() {
+        queries.row_mut(at).zip_mut_with(&ArrayView1::from(pool.query()), |to, from| *to = (*from).into());
+        let mut block = memories.slice_mut(s![row..row + pool.len(), ..]);
+        block.zip_mut_with(pool.memories(), |to, from| *to = (*from).into());
+        row += pool.len();
+    }
+    (queries, memories)
 }
 
 /// How many columns of the result one task computes; also what keeps the bits independent of the thread count.
 const COLUMNS: usize = 128;
 
 /// `(I + W) x` for each row x of `rows [n x d]`: the numerators of Eq. (3).
-pub fn adapted_rows<F: NdFloat>(weights: ArrayView2<F>, rows: ArrayView2<F>) -> Array2<F> {
+fn adapted_rows<F: NdFloat>(weights: ArrayView2<F>, rows: ArrayView2<F>) -> Array2<F> {
     let mut out = rows.to_owned();
     out.axis_chunks_iter_mut(Axis(1), COLUMNS)
         .into_par_iter()
@@ -107,17 +147,14 @@ pub fn adapted_rows<F: NdFloat>(weights: ArrayView2<F>, rows: ArrayView2<F>) -> 
     out
 }
 
-/// Scales each row to unit length and returns the inverse lengths: the denominators of Eq. (3).
+/// Scales a row to unit length and returns the factor: the denominators of Eq. (3).
 ///
-/// A zero (or non-finite) row becomes zeros, its inverse length 0.
-pub fn cosine_rows<F: NdFloat>(rows: &mut Array2<F>) -> Vec<F> {
-    let unit = |mut row: ndarray::ArrayViewMut1<F>| {
-        let length = row.dot(&row).sqrt();
-        let inverse = if length.is_finite() && length > F::zero() { F::one() / length } else { F::zero() };
-        row.mapv_inplace(|x| if inverse == F::zero() { F::zero() } else { x * inverse });
-        inverse
-    };
-    rows.rows_mut().into_iter().map(unit).collect()
+/// A zero (or non-finite) row becomes zeros, its factor 0.
+fn unit<F: NdFloat>(mut row: ArrayViewMut1<F>) -> F {
+    let length = row.dot(&row).sqrt();
+    let scale = if length.is_finite() && length > F::zero() { F::one() / length } else { F::zero() };
+    row.mapv_inplace(|x| if scale == F::zero() { F::zero() } else { x * scale });
+    scale
 }
 
 /// `p [K]`: softmax of the logits at a temperature, Eq. (4). No candidate gives no probability.
@@ -148,9 +185,9 @@ mod tests {
         let (adapter, pool) = small();
         // (I + W_q) q = (2 + 1, 1) = (3, 1); (I + W_m) m = (1, 2 + 2) = (1, 4).
         let dot = adapter.adapt(&pool, Similarity::Dot);
-        assert_eq!(dot.query, [3.0, 1.0]);
+        assert_eq!(dot.query, array![3.0, 1.0]);
         assert_eq!(dot.memories, array![[1.0, 4.0], [0.0, 0.0]]);
-        assert_eq!(dot.relevance, [7.0, 0.0]);
+        assert_eq!(dot.relevance, array![7.0, 0.0]);
         let cosine = adapter.adapt(&pool, Similarity::Cosine);
         assert!((cosine.relevance[0] - 7.0 / 170.0f32.sqrt()).abs() < 1e-6);
         assert_eq!(cosine.relevance[1], 0.0);

@@ -68,7 +68,7 @@ impl Episode {
             params: *params,
             similarities: adapted.similarities(),
             arms: vec![Arm::default(); pool.len()],
-            relevance: adapted.relevance,
+            relevance: adapted.relevance.to_vec(),
             pool,
             rounds: Vec::new(),
             shown: Slate::default(),

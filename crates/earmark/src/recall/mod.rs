@@ -9,7 +9,10 @@ mod explore;
 mod pool;
 mod slate;
 
-pub use adapter::{Adapted, Adapter, adapted_rows, cosine_rows, probabilities};
+pub(crate) use adapter::stack;
+#[cfg(test)]
+pub(crate) use adapter::adapt_all;
+pub use adapter::{Adapted, Adapter, probabilities};
 pub use episode::{Closed, Episode, Round};
 pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
 pub use pool::{Candidate, Label, Pool, mean_utility, top_k};
