@@ -1,5 +1,13 @@
 //! Text to vectors.
 
+#[cfg(feature = "local")]
+mod local;
+#[cfg(feature = "local")]
+mod map;
+
+#[cfg(feature = "local")]
+pub use local::{Local, LocalOptions};
+
 use crate::error::Result;
 
 /// Which side of a search a text stands on; some models want a different prefix for each.

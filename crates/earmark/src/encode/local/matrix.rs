@@ -1,0 +1,356 @@
+//! Dense products with a matrix that is laid out once, when a model is loaded.
+//!
+//! The right-hand matrix is cut into panels of a few columns, each stored row after row, so that the inner
+//! loop reads it in one straight line; the left-hand rows are read where they are. A batch of one text
+//! therefore pays for no packing. Each output is one sum in the order of the depth, whatever the number of
+//! rows, so a row's result does not depend on its neighbours.
+
+use pulp::{Arch, Simd, WithSimd, bytemuck};
+
+use super::buffer::Buffer;
+
+/// Vectors in a row of a panel.
+const PANEL_VECTORS: usize = 2;
+/// Depth of the slice of a panel that stays in the first cache level while rows pass by.
+const DEPTH_BLOCK: usize = 256;
+/// Rows whose slice of [`DEPTH_BLOCK`] stays in the second cache level while panels pass by.
+const ROW_BLOCK: usize = 192;
+
+/// A matrix `[depth x columns]` in panels.
+pub(super) struct Matrix {
+    values: Buffer,
+    depth: usize,
+    columns: usize,
+    width: usize,
+}
+
+impl Matrix {
+    /// The transpose of `weights` `[columns x depth]`, row-major: the layout of a linear layer's checkpoint.
+    pub(super) fn from_weights(arch: Arch, weights: &[f32], columns: usize, depth: usize) -> Self {
+        let mut matrix = Matrix::empty(arch);
+        matrix.set_transposed(Rows { values: weights, stride: depth, count: columns }, depth);
+        matrix
+    }
+
+    /// A matrix without values, to be set.
+    pub(super) fn empty(arch: Arch) -> Self {
+        Matrix { values: Buffer::zeros(0), depth: 0, columns: 0, width: arch.dispatch(PanelWidth) }
+    }
+
+    /// Number of columns, rounded up to whole panels.
+    pub(super) fn padded_columns(&self) -> usize {
+        self.columns.next_multiple_of(self.width)
+    }
+
+    /// Sets it to the transpose of the first `depth` values of each row.
+    pub(super) fn set_transposed(&mut self, rows: Rows<'_>, depth: usize) {
+        self.resize(depth, rows.count);
+        let width = self.width;
+        for (index, panel) in self.values.chunks_exact_mut((depth * width).max(1)).enumerate() {
+            for column in 0..width {
+                match index * width + column {
+                    row if row < rows.count => scatter(rows.row(row, depth), &mut panel[column..], width),
+                    _ => panel[column..].iter_mut().step_by(width).for_each(|value| *value = 0.0),
+                }
+            }
+        }
+    }
+
+    /// Sets it to the first `columns` values of each row.
+    pub(super) fn set(&mut self, rows: Rows<'_>, columns: usize) {
+        self.resize(rows.count, columns);
+        let width = self.width;
+        for (index, panel) in self.values.chunks_exact_mut((rows.count * width).max(1)).enumerate() {
+            let used = (columns - index * width).min(width);
+            for (row, line) in panel.chunks_exact_mut(width).enumerate() {
+                line[..used].copy_from_slice(&rows.row(row, columns)[index * width..][..used]);
+                line[used..].fill(0.0);
+            }
+        }
+    }
+
+    fn resize(&mut self, depth: usize, columns: usize) {
+        (self.depth, self.columns) = (depth, columns);
+        self.values.resize(depth * self.padded_columns());
+    }
+}
+
+/// Writes `values` into every `step`-th place of `target`.
+fn scatter(values: &[f32], target: &mut [f32], step: usize) {
+    for (slot, value) in target.iter_mut().step_by(step).zip(values) {
+        *slot = *value;
+    }
+}
+
+/// `count` rows, `stride` apart.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) stride: usize,
+    pub(super) count: usize,
+}
+
+impl<'a> Rows<'a> {
+    #[inline(always)]
+    fn row(&self, index: usize, len: usize) -> &'a [f32] {
+        &self.values[index * self.stride..][..len]
+    }
+}
+
+/// What a product is added to. A bias has as many values as the matrix has padded columns.
+#[derive(Clone, Copy)]
+pub(super) enum Start<'a> {
+    /// Zero.
+    Zero,
+    /// The bias.
+    Bias(&'a [f32]),
+    /// The bias and what the output holds.
+    Add(&'a [f32]),
+}
+
+/// `output = start + input * matrix`; the rows of `output` are `output_stride` apart.
+///
+/// # Panics
+/// When a slice is too short for the shapes.
+pub(super) fn multiply(
+    arch: Arch,
+    input: Rows<'_>,
+    matrix: &Matrix,
+    start: Start<'_>,
+    output: &mut [f32],
+    output_stride: usize,
+) {
+    arch.dispatch(Product { input, matrix, start, output, output_stride });
+}
+
+struct PanelWidth;
+
+impl WithSimd for PanelWidth {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        PANEL_VECTORS * S::F32_LANES
+    }
+}
+
+struct Product<'a> {
+    input: Rows<'a>,
+    matrix: &'a Matrix,
+    start: Start<'a>,
+    output: &'a mut [f32],
+    output_stride: usize,
+}
+
+impl WithSimd for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        // Two accumulators a row, two panel vectors and one input value have to fit the registers.
+        let tile_rows = if S::REGISTER_COUNT >= 32 { 12 } else { 6 };
+        for first_row in (0..self.input.count).step_by(ROW_BLOCK) {
+            let rows = ROW_BLOCK.min(self.input.count - first_row);
+            for depth in blocks(self.matrix.depth, DEPTH_BLOCK) {
+                for panel in 0..self.matrix.padded_columns() / self.matrix.width {
+                    for group in blocks(rows, tile_rows) {
+                        let tile = Tile { row: first_row + group.start, panel, depth: depth.clone() };
+                        self.tile_of(simd, group.len(), tile);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Cuts `0..len` into ranges of at most `most`, as equal as they can be.
+#[inline(always)]
+fn blocks(len: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let count = len.div_ceil(most).max(1);
+    (0..count).map(move |index| index * len / count..(index + 1) * len / count)
+}
+
+/// Where a tile of the output stands.
+struct Tile {
+    row: usize,
+    panel: usize,
+    depth: std::ops::Range<usize>,
+}
+
+impl Product<'_> {
+    #[inline(always)]
+    fn tile_of<S: Simd>(&mut self, simd: S, rows: usize, tile: Tile) {
+        match rows {
+            1 => self.tile::<S, 1>(simd, tile),
+            2 => self.tile::<S, 2>(simd, tile),
+            3 => self.tile::<S, 3>(simd, tile),
+            4 => self.tile::<S, 4>(simd, tile),
+            5 => self.tile::<S, 5>(simd, tile),
+            6 => self.tile::<S, 6>(simd, tile),
+            7 => self.tile::<S, 7>(simd, tile),
+            8 => self.tile::<S, 8>(simd, tile),
+            9 => self.tile::<S, 9>(simd, tile),
+            10 => self.tile::<S, 10>(simd, tile),
+            11 => self.tile::<S, 11>(simd, tile),
+            12 => self.tile::<S, 12>(simd, tile),
+            _ => {}
+        }
+    }
+
+    /// One tile of `R` rows and one panel: loads what it starts from, adds a slice of the depth, stores.
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize>(&mut self, simd: S, tile: Tile) {
+        let Tile { row, panel, depth } = tile;
+        let Matrix { values, depth: whole, width, .. } = self.matrix;
+        let slice = &values[(panel * whole + depth.start) * width..(panel * whole + depth.end) * width];
+        let input = std::array::from_fn(|index| &self.input.row(row + index, *whole)[depth.start..depth.end]);
+        let mut sums = self.load::<S, R>(simd, row, panel, depth.start == 0);
+        accumulate::<S, R>(simd, input, bytemuck::cast_slice(slice), &mut sums);
+        self.store::<S, R>(row, panel, &sums);
+    }
+
+    #[inline(always)]
+    fn load<S: Simd, const R: usize>(&self, simd: S, row: usize, panel: usize, first: bool) -> Sums<S, R> {
+        let column = panel * self.matrix.width;
+        let bias = match self.start {
+            Start::Bias(bias) | Start::Add(bias) if first => pair::<S>(&bias[column..]),
+            _ => [simd.splat_f32s(0.0); PANEL_VECTORS],
+        };
+        if first && !matches!(self.start, Start::Add(_)) {
+            return [bias; R];
+        }
+        std::array::from_fn(|index| {
+            let old = self.old_output::<S>(simd, (row + index) * self.output_stride + column, column);
+            [simd.add_f32s(old[0], bias[0]), simd.add_f32s(old[1], bias[1])]
+        })
+    }
+
+    /// Columns of the matrix that this panel really has.
+    #[inline(always)]
+    fn used(&self, column: usize) -> usize {
+        (self.matrix.columns - column).min(self.matrix.width)
+    }
+
+    #[inline(always)]
+    fn old_output<S: Simd>(&self, simd: S, at: usize, column: usize) -> [S::f32s; PANEL_VECTORS] {
+        match self.used(column) {
+            used if used == self.matrix.width => pair::<S>(&self.output[at..]),
+            used => partial_pair(simd, &self.output[at..][..used]),
+        }
+    }
+
+    #[inline(always)]
+    fn store<S: Simd, const R: usize>(&mut self, row: usize, panel: usize, sums: &Sums<S, R>) {
+        let column = panel * self.matrix.width;
+        let used = self.used(column);
+        for (index, sum) in sums.iter().enumerate() {
+            let line = &mut self.output[(row + index) * self.output_stride + column..][..used];
+            line.copy_from_slice(&bytemuck::cast_slice(sum)[..used]);
+        }
+    }
+}
+
+/// The running sums of a tile.
+type Sums<S, const R: usize> = [[<S as Simd>::f32s; PANEL_VECTORS]; R];
+
+#[inline(always)]
+fn pair<S: Simd>(values: &[f32]) -> [S::f32s; PANEL_VECTORS] {
+    let vectors: &[S::f32s] = bytemuck::cast_slice(&values[..PANEL_VECTORS * S::F32_LANES]);
+    [vectors[0], vectors[1]]
+}
+
+#[inline(always)]
+fn partial_pair<S: Simd>(simd: S, values: &[f32]) -> [S::f32s; PANEL_VECTORS] {
+    let (low, high) = values.split_at(values.len().min(S::F32_LANES));
+    [simd.partial_load_f32s(low), simd.partial_load_f32s(high)]
+}
+
+/// `sums[i] += sum over d of input[i][d] * panel[d]`.
+#[inline(always)]
+fn accumulate<S: Simd, const R: usize>(simd: S, input: [&[f32]; R], panel: &[S::f32s], sums: &mut Sums<S, R>) {
+    let (panel, _) = panel.as_chunks::<PANEL_VECTORS>();
+    // Slices of the same length as the loop let the compiler drop every bounds check in it.
+    let input = input.map(|row| &row[..panel.len()]);
+    let mut local = *sums;
+    for depth in 0..panel.len() {
+        let [left, right] = panel[depth];
+        for row in 0..R {
+            let value = simd.splat_f32s(input[row][depth]);
+            local[row][0] = simd.mul_add_f32s(value, left, local[row][0]);
+            local[row][1] = simd.mul_add_f32s(value, right, local[row][1]);
+        }
+    }
+    *sums = local;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small deterministic matrix with values in -1..1.
+    fn values(len: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed;
+        (0..len)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+            })
+            .collect()
+    }
+
+    fn check(rows: usize, depth: usize, columns: usize) {
+        let arch = Arch::new();
+        let (a, w) = (values(rows * depth, 1), values(columns * depth, 2));
+        let matrix = Matrix::from_weights(arch, &w, columns, depth);
+        let mut bias = values(columns, 3);
+        bias.resize(matrix.padded_columns(), 0.0);
+        let old = values(rows * columns, 4);
+        let input = Rows { values: &a, stride: depth, count: rows };
+        for (start, keep, add) in [(Start::Zero, 0.0, 0.0), (Start::Bias(&bias), 0.0, 1.0), (Start::Add(&bias), 1.0, 1.0)] {
+            let mut out = old.clone();
+            multiply(arch, input, &matrix, start, &mut out, columns);
+            for (at, value) in out.iter().enumerate() {
+                let (row, column) = (at / columns, at % columns);
+                let dot: f64 = (0..depth).map(|d| f64::from(a[row * depth + d]) * f64::from(w[column * depth + d])).sum();
+                let expected = dot + f64::from(keep * old[at]) + f64::from(add * bias[column]);
+                assert!((f64::from(*value) - expected).abs() < 1e-4, "[{rows}x{depth}x{columns}] {row},{column}");
+            }
+        }
+    }
+
+    #[test]
+    fn product_equals_plain_sums() {
+        for (rows, depth, columns) in [(1, 1, 1), (2, 3, 5), (7, 32, 48), (13, 300, 33), (200, 70, 20), (29, 520, 64)] {
+            check(rows, depth, columns);
+        }
+    }
+
+    #[test]
+    fn a_row_does_not_depend_on_its_neighbours() {
+        let arch = Arch::new();
+        let (a, w) = (values(29 * 70, 1), values(40 * 70, 2));
+        let matrix = Matrix::from_weights(arch, &w, 40, 70);
+        let mut all = vec![0.0; 29 * 40];
+        multiply(arch, Rows { values: &a, stride: 70, count: 29 }, &matrix, Start::Zero, &mut all, 40);
+        for row in 0..29 {
+            let mut one = vec![0.0; 40];
+            let input = Rows { values: &a[row * 70..], stride: 70, count: 1 };
+            multiply(arch, input, &matrix, Start::Zero, &mut one, 40);
+            assert_eq!(one, all[row * 40..][..40]);
+        }
+    }
+
+    #[test]
+    fn plain_layout_equals_transposed_layout() {
+        let arch = Arch::new();
+        let (a, w) = (values(3 * 11, 1), values(11 * 21, 2));
+        let transposed: Vec<f32> = (0..21 * 11).map(|at| w[at % 11 * 21 + at / 11]).collect();
+        let mut plain = Matrix::empty(arch);
+        plain.set(Rows { values: &w, stride: 21, count: 11 }, 21);
+        let input = Rows { values: &a, stride: 11, count: 3 };
+        let (mut left, mut right) = (vec![0.0; 63], vec![0.0; 63]);
+        multiply(arch, input, &plain, Start::Zero, &mut left, 21);
+        multiply(arch, input, &Matrix::from_weights(arch, &transposed, 21, 11), Start::Zero, &mut right, 21);
+        assert_eq!(left, right);
+    }
+}

@@ -1,0 +1,245 @@
+//! The forward pass of BERT, RoBERTa and MPNet encoders on plain f32 rows.
+//!
+//! The tokens of several texts stand below each other without padding: everything but attention works on rows,
+//! and attention stays within a text. A text's result is therefore the same bit for bit in every batch.
+
+use std::sync::{Mutex, PoisonError};
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+use super::attention::{RelativeBias, Sizes, Space, attend};
+use super::buffer::{Buffer, LINE};
+use super::checkpoint::{Checkpoint, Result};
+use super::config::ModelConfig;
+use super::elementwise::{LayerNorm, gelu, layer_norm};
+use super::matrix::{Matrix, Rows, Start, multiply};
+use super::names::Names;
+
+/// A frozen encoder.
+pub(super) struct Transformer {
+    arch: Arch,
+    hidden: usize,
+    heads: usize,
+    words: Vec<f32>,
+    /// Position embeddings from the first position in use, with the embedding of the first token type added.
+    positions: Vec<f32>,
+    embedding_norm: LayerNorm,
+    relative: Option<RelativeBias>,
+    layers: Vec<Layer>,
+    spare: Mutex<Vec<Scratch>>,
+}
+
+struct Layer {
+    /// Queries (already scaled by 1 / sqrt(head size)), keys and values in one product.
+    qkv: Linear,
+    mix: Linear,
+    mix_norm: LayerNorm,
+    up: Linear,
+    down: Linear,
+    down_norm: LayerNorm,
+}
+
+struct Linear {
+    matrix: Matrix,
+    bias: Vec<f32>,
+    outputs: usize,
+}
+
+/// Activations of one batch; kept for the next one.
+struct Scratch {
+    state: Buffer,
+    qkv: Buffer,
+    mixed: Buffer,
+    inner: Buffer,
+    attention: Space,
+}
+
+/// Token vectors `[tokens x hidden]` of several texts, `stride` apart.
+pub(super) struct States<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) stride: usize,
+}
+
+/// Distance of rows of activations: one cache line more than they need, so that the rows of a tile do not
+/// compete for the same places of the cache.
+fn stride_of(columns: usize) -> usize {
+    columns.next_multiple_of(LINE) + LINE
+}
+
+impl Transformer {
+    pub(super) fn read(file: &Checkpoint, config: &ModelConfig, window: usize) -> Result<Self> {
+        let (arch, names) = (Arch::new(), Names::of(file, &config.model_type)?);
+        let relative = |name: String| {
+            let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
+            RelativeBias::read(file, &name, buckets, heads, window)
+        };
+        Ok(Transformer {
+            arch,
+            hidden: config.hidden_size,
+            heads: config.num_attention_heads,
+            words: file.read(&names.words(), &[config.vocab_size, config.hidden_size])?,
+            positions: read_positions(file, config, &names)?,
+            embedding_norm: read_norm(file, config, &names.embedding_norm())?,
+            relative: names.relative_bias().map(relative).transpose()?,
+            layers: (0..config.num_hidden_layers)
+                .map(|layer| read_layer(arch, file, config, &names, layer))
+                .collect::<Result<_>>()?,
+            spare: Mutex::default(),
+        })
+    }
+
+    /// Dimension of the token vectors.
+    pub(super) fn hidden(&self) -> usize {
+        self.hidden
+    }
+
+    /// Runs the texts (token ids) through all layers and hands the last states to `pool`. With `threads` above
+    /// one the rows of each product are shared out; the result is the same.
+    pub(super) fn run<T>(&self, texts: &[&[u32]], threads: usize, pool: impl FnOnce(States<'_>) -> T) -> T {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut scratch = spare.unwrap_or_else(|| Scratch::new(self.arch));
+        let tokens = texts.iter().map(|ids| ids.len()).sum();
+        scratch.resize(tokens, self);
+        self.embed(texts, &mut scratch.state);
+        for layer in &self.layers {
+            self.attention(layer, texts, threads, &mut scratch);
+            self.feed_forward(layer, threads, &mut scratch);
+        }
+        let result = pool(States { values: &scratch.state, stride: stride_of(self.hidden) });
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        result
+    }
+
+    fn embed(&self, texts: &[&[u32]], state: &mut [f32]) {
+        let (hidden, stride) = (self.hidden, stride_of(self.hidden));
+        let places = texts.iter().flat_map(|ids| ids.iter().enumerate());
+        for (row, (position, id)) in state.chunks_exact_mut(stride).zip(places) {
+            let word = &self.words[*id as usize * hidden..][..hidden];
+            let place = &self.positions[position * hidden..][..hidden];
+            for ((value, word), place) in row.iter_mut().zip(word).zip(place) {
+                *value = word + place;
+            }
+        }
+        layer_norm(self.arch, state, stride, &self.embedding_norm);
+    }
+
+    fn attention(&self, layer: &Layer, texts: &[&[u32]], threads: usize, scratch: &mut Scratch) {
+        let Scratch { state, qkv, mixed, attention, .. } = scratch;
+        let (qkv_stride, stride) = (stride_of(3 * self.hidden), stride_of(self.hidden));
+        let sizes = Sizes { hidden: self.hidden, heads: self.heads, qkv_stride, output_stride: stride };
+        self.linear(&layer.qkv, threads, (state, stride), false, qkv);
+        let mut first = 0;
+        for ids in texts {
+            let (input, output) = (&qkv[first * qkv_stride..], &mut mixed[first * stride..]);
+            attend(self.arch, sizes, self.relative.as_ref(), input, ids.len(), output, attention);
+            first += ids.len();
+        }
+        self.linear(&layer.mix, threads, (mixed, stride), true, state);
+        layer_norm(self.arch, state, stride, &layer.mix_norm);
+    }
+
+    fn feed_forward(&self, layer: &Layer, threads: usize, scratch: &mut Scratch) {
+        let Scratch { state, inner, .. } = scratch;
+        let stride = stride_of(self.hidden);
+        self.linear(&layer.up, threads, (state, stride), false, inner);
+        gelu(self.arch, inner);
+        self.linear(&layer.down, threads, (inner, stride_of(layer.up.outputs)), true, state);
+        layer_norm(self.arch, state, stride, &layer.down_norm);
+    }
+
+    /// `output = input * weights + bias`, or `output += ...` when `add` is set.
+    fn linear(&self, linear: &Linear, threads: usize, input: (&[f32], usize), add: bool, output: &mut [f32]) {
+        let (input, input_stride) = input;
+        let output_stride = stride_of(linear.outputs);
+        let start = if add { Start::Add(&linear.bias) } else { Start::Bias(&linear.bias) };
+        let part = |(input, output): (&[f32], &mut [f32])| {
+            let rows = Rows { values: input, stride: input_stride, count: output.len() / output_stride };
+            multiply(self.arch, rows, &linear.matrix, start, output, output_stride);
+        };
+        if threads <= 1 {
+            return part((input, output));
+        }
+        let rows = (output.len() / output_stride).div_ceil(threads).max(1);
+        let inputs = input.par_chunks(rows * input_stride);
+        inputs.zip(output.par_chunks_mut(rows * output_stride)).for_each(part);
+    }
+}
+
+impl Scratch {
+    fn new(arch: Arch) -> Self {
+        let empty = || Buffer::zeros(0);
+        Scratch { state: empty(), qkv: empty(), mixed: empty(), inner: empty(), attention: Space::new(arch) }
+    }
+
+    fn resize(&mut self, tokens: usize, model: &Transformer) {
+        let inner = model.layers.first().map_or(0, |layer| layer.up.outputs);
+        self.state.resize(tokens * stride_of(model.hidden));
+        self.mixed.resize(tokens * stride_of(model.hidden));
+        self.qkv.resize(tokens * stride_of(3 * model.hidden));
+        self.inner.resize(tokens * stride_of(inner));
+    }
+}
+
+fn read_positions(file: &Checkpoint, config: &ModelConfig, names: &Names) -> Result<Vec<f32>> {
+    let hidden = config.hidden_size;
+    let mut positions = file.read(&names.positions(), &[config.max_position_embeddings, hidden])?;
+    positions.drain(..config.first_position() * hidden);
+    if let Some(name) = names.token_types() {
+        let types = file.shape(&name)?.first().copied().unwrap_or_default();
+        let types = file.read(&name, &[types, hidden])?;
+        for row in positions.chunks_exact_mut(hidden) {
+            row.iter_mut().zip(&types).for_each(|(value, first_type)| *value += first_type);
+        }
+    }
+    Ok(positions)
+}
+
+fn read_norm(file: &Checkpoint, config: &ModelConfig, names: &(String, String)) -> Result<LayerNorm> {
+    let shape = [config.hidden_size];
+    let (weight, bias) = (file.read(&names.0, &shape)?, file.read(&names.1, &shape)?);
+    Ok(LayerNorm { weight, bias, epsilon: config.layer_norm_eps })
+}
+
+fn read_layer(arch: Arch, file: &Checkpoint, config: &ModelConfig, names: &Names, layer: usize) -> Result<Layer> {
+    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+    let linear = |name: String, outputs, inputs| {
+        let (weights, bias) = read_linear(file, &name, outputs, inputs)?;
+        Ok::<_, String>(Linear::new(arch, &weights, bias, inputs))
+    };
+    Ok(Layer {
+        qkv: read_qkv(arch, file, config, names, layer)?,
+        mix: linear(names.mix(layer), hidden, hidden)?,
+        mix_norm: read_norm(file, config, &names.mix_norm(layer))?,
+        up: linear(names.up(layer), inner, hidden)?,
+        down: linear(names.down(layer), hidden, inner)?,
+        down_norm: read_norm(file, config, &names.down_norm(layer))?,
+    })
+}
+
+/// Queries, keys and values as one layer, the queries scaled.
+fn read_qkv(arch: Arch, file: &Checkpoint, config: &ModelConfig, names: &Names, layer: usize) -> Result<Linear> {
+    let hidden = config.hidden_size;
+    let scale = 1.0 / ((hidden / config.num_attention_heads) as f32).sqrt();
+    let (mut weights, mut bias) = (Vec::new(), Vec::new());
+    for (name, scale) in names.qkv(layer).into_iter().zip([scale, 1.0, 1.0]) {
+        let (part, part_bias) = read_linear(file, &name, hidden, hidden)?;
+        weights.extend(part.iter().map(|value| value * scale));
+        bias.extend(part_bias.iter().map(|value| value * scale));
+    }
+    Ok(Linear::new(arch, &weights, bias, hidden))
+}
+
+fn read_linear(file: &Checkpoint, name: &str, outputs: usize, inputs: usize) -> Result<(Vec<f32>, Vec<f32>)> {
+    let weights = file.read(&format!("{name}.weight"), &[outputs, inputs])?;
+    Ok((weights, file.read(&format!("{name}.bias"), &[outputs])?))
+}
+
+impl Linear {
+    fn new(arch: Arch, weights: &[f32], mut bias: Vec<f32>, inputs: usize) -> Self {
+        let outputs = bias.len();
+        let matrix = Matrix::from_weights(arch, weights, outputs, inputs);
+        bias.resize(matrix.padded_columns(), 0.0);
+        Linear { matrix, bias, outputs }
+    }
+}
