@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn each_question_ranks_its_own_bank_by_cosine_and_equal_texts_are_encoded_once() {
         let banks = [vec!["9 0", "1 1", "0 1"], vec!["1 1", "-1 0"]];
-        let bank = |texts: &Vec<&str>| Bank { name: String::new(), memories: texts.iter().map(|t| memory(t)).collect() };
+        let bank =
+            |texts: &Vec<&str>| Bank { name: String::new(), memories: texts.iter().map(|t| memory(t)).collect() };
         let question = |bank: usize, gold: Vec<usize>| Question {
             id: String::new(),
             bank,

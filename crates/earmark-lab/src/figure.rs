@@ -131,6 +131,17 @@ fn curves(area: &Area<'_>, figure: &Curves) -> Result<()> {
         .y_label_area_size(58)
         .build_cartesian_2d(-0.15..last + 0.35, low..high)
         .map_err(drawing)?;
+    curve_mesh(&mut chart, figure)?;
+    if let Some((_, value)) = &figure.level {
+        level(&mut chart, *value, last)?;
+    }
+    for (number, curve) in figure.curves.iter().enumerate() {
+        draw_curve(&mut chart, curve, COLORS[number % COLORS.len()], last)?;
+    }
+    curve_legend(&legend, figure)
+}
+
+fn curve_mesh(chart: &mut Chart<'_, '_>, figure: &Curves) -> Result<()> {
     let label = |x: &f64| place_label(figure, *x);
     chart
         .configure_mesh()
@@ -145,14 +156,7 @@ fn curves(area: &Area<'_>, figure: &Curves) -> Result<()> {
         .label_style((FONT, 14, &INK))
         .axis_desc_style((FONT, 15, &INK))
         .draw()
-        .map_err(drawing)?;
-    if let Some((_, value)) = &figure.level {
-        level(&mut chart, *value, last)?;
-    }
-    for (number, curve) in figure.curves.iter().enumerate() {
-        draw_curve(&mut chart, curve, COLORS[number % COLORS.len()], last)?;
-    }
-    curve_legend(&legend, figure)
+        .map_err(drawing)
 }
 
 /// The label of a place, or nothing between places.
@@ -194,7 +198,8 @@ fn draw_curve(chart: &mut Chart<'_, '_>, curve: &Curve, color: RGBColor, last: f
 
 /// Hollow diamonds.
 fn paper_marks(chart: &mut Chart<'_, '_>, marks: Vec<((f64, f64), RGBColor)>) -> Result<()> {
-    let mark = |(at, color): ((f64, f64), RGBColor)| EmptyElement::at(at) + PathElement::new(diamond(), color.stroke_width(2));
+    let mark =
+        |(at, color): ((f64, f64), RGBColor)| EmptyElement::at(at) + PathElement::new(diamond(), color.stroke_width(2));
     chart.draw_series(marks.into_iter().map(mark)).map(|_| ()).map_err(drawing)
 }
 
@@ -302,7 +307,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figure.svg");
         let spread = |mean| Spread { mean, std: 1.5 };
-        let curve = |name: &str| Curve { name: name.into(), points: vec![spread(30.0), spread(40.0)], paper: Some(43.6) };
+        let curve =
+            |name: &str| Curve { name: name.into(), points: vec![spread(30.0), spread(40.0)], paper: Some(43.6) };
         let figure = Curves {
             title: "Recall".into(),
             x_axis: "training questions".into(),

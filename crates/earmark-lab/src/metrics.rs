@@ -32,9 +32,7 @@ impl Scores {
 
     /// The mean; zeros for no questions.
     pub fn mean(scores: &[Scores]) -> Scores {
-        let mean = |metric: fn(&Scores) -> f64| {
-            scores.iter().map(metric).sum::<f64>() / scores.len().max(1) as f64
-        };
+        let mean = |metric: fn(&Scores) -> f64| scores.iter().map(metric).sum::<f64>() / scores.len().max(1) as f64;
         Scores {
             recall_at_5: mean(|score| score.recall_at_5),
             hit_at_5: mean(|score| score.hit_at_5),
@@ -62,7 +60,8 @@ pub fn recall_fraction_at_5(slate: &[usize], gold: &[usize]) -> f64 {
 /// Sum of 1 / log2(1 + place) over the gold memories in the first five, over the best such sum.
 pub fn ndcg_at_5(slate: &[usize], gold: &[usize]) -> f64 {
     let discount = |place: usize| 1.0 / (place as f64 + 2.0).log2();
-    let gain: f64 = first(slate).iter().enumerate().filter(|(_, row)| gold.contains(row)).map(|(i, _)| discount(i)).sum();
+    let gain: f64 =
+        first(slate).iter().enumerate().filter(|(_, row)| gold.contains(row)).map(|(i, _)| discount(i)).sum();
     let best: f64 = (0..gold.len().min(DEPTH)).map(discount).sum();
     gain / best
 }
@@ -82,7 +81,8 @@ mod tests {
     #[test]
     fn by_hand() {
         // slate, gold, all, any, fraction, nDCG
-        let rows: [(&[usize], &[usize], f64, f64, f64, f64); 6] = [
+        type Line<'a> = (&'a [usize], &'a [usize], f64, f64, f64, f64);
+        let rows: [Line<'_>; 6] = [
             (&[7, 3, 9, 1, 2], &[3], 1.0, 1.0, 1.0, 0.630_929_753_6),
             (&[7, 3, 9, 1, 2], &[7, 9], 1.0, 1.0, 1.0, (1.0 + 0.5) / 1.630_929_753_6),
             (&[7, 3, 9, 1, 2], &[7, 8], 0.0, 1.0, 0.5, 1.0 / 1.630_929_753_6),

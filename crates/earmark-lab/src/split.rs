@@ -87,7 +87,8 @@ fn by_time(dataset: &Dataset) -> Split {
         conversations.entry(&question.conversation).or_default().push(index);
     }
     let lonely = conversations.len() * 5 > dataset.questions.len();
-    let groups = if lonely { vec![(0..dataset.questions.len()).collect()] } else { conversations.into_values().collect() };
+    let groups =
+        if lonely { vec![(0..dataset.questions.len()).collect()] } else { conversations.into_values().collect() };
     let moment = |index: &usize| (moment(dataset, &dataset.questions[*index]), *index);
     let (mut train, mut test) = (Vec::new(), Vec::new());
     for mut group in groups {

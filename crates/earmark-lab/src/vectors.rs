@@ -88,7 +88,9 @@ fn folder_of(model: &str) -> Result<PathBuf> {
     let tried = [PathBuf::from(model), models.join(model)];
     match tried.iter().find(|folder| folder.join("config.json").is_file()) {
         Some(folder) => Ok(folder.clone()),
-        None => bail!("no model in {} or {}; scripts/fetch-models.sh fetches some", tried[0].display(), tried[1].display()),
+        None => {
+            bail!("no model in {} or {}; scripts/fetch-models.sh fetches some", tried[0].display(), tried[1].display())
+        }
     }
 }
 

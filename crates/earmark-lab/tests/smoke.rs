@@ -80,7 +80,8 @@ fn locomo_end_to_end() {
     for row in &rows {
         assert_eq!((row.n, row.recall_by_question.len()), (4, 4));
         assert!(row.scores.recall_at_5 <= row.scores.hit_at_5 && row.scores.recall_at_5 <= row.pool_ceiling);
-        let calls = if row.key.method.contains("explorer-only") || row.key.method == "ear-explorer" { 3.0 } else { 0.0 };
+        let calls =
+            if row.key.method.contains("explorer-only") || row.key.method == "ear-explorer" { 3.0 } else { 0.0 };
         assert_eq!(row.critic_calls_per_query, calls, "{}", row.key.method);
     }
     let start = |method: &str| {
@@ -132,7 +133,8 @@ fn a_learning_rate_is_chosen_on_training_questions_and_told() {
     let validations = select::read(&ResultFolder::open(&results).unwrap()).unwrap();
     assert_eq!(validations.len(), 2 * 2);
     assert!(validations.iter().all(|validation| validation.n == 3), "a fifth of 16 training questions");
-    let rates: Vec<f32> = ResultFolder::open(&results).unwrap().rows().unwrap().iter().map(|row| row.params.learning_rate).collect();
+    let rates: Vec<f32> =
+        ResultFolder::open(&results).unwrap().rows().unwrap().iter().map(|row| row.params.learning_rate).collect();
     assert!(rates.iter().all(|rate| Some(*rate) == select::choose(&validations, "letters", &[0.0, 1e-2], &[1, 2])));
     assert!(std::fs::read_to_string(results.join("README.md")).unwrap().contains("*training* questions"));
     assert_eq!(run(work.path(), &results, &settings).unwrap(), 0);

@@ -121,7 +121,8 @@ fn observations(sample: &Sample, known: &HashSet<TurnId>) -> Vec<Entry> {
         let Some(session) = key.strip_suffix("_observation") else { continue };
         let date = session_date(sample, session);
         let said = speakers.as_object().into_iter().flatten();
-        let said = said.flat_map(|(speaker, said)| said.as_array().into_iter().flatten().map(move |one| (speaker, one)));
+        let said =
+            said.flat_map(|(speaker, said)| said.as_array().into_iter().flatten().map(move |one| (speaker, one)));
         for mut entry in said.filter_map(|(speaker, statement)| observation(speaker, statement, known)) {
             entry.memory.id = format!("O{}", entries.len() + 1);
             entry.memory.session = Some(session.to_owned());

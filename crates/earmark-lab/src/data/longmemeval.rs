@@ -154,12 +154,14 @@ mod tests {
             json!({"id": "s1", "turns": [["user", "I moved to Oslo."], ["assistant", ""], ["assistant", "Nice."]]}),
             json!({"id": "s2", "turns": [["user", "Tell me a joke."]]}),
         ];
-        let questions = [json!({"question_id": "q1", "question_type": "single-session-user", "question": "Where do I live?",
+        let questions = [
+            json!({"question_id": "q1", "question_type": "single-session-user", "question": "Where do I live?",
             "answer": 7, "question_date": "2023/05/30 (Tue) 23:40", "answer_session_ids": ["s1"],
             "haystack": [["s1", "2023/05/20 (Sat) 02:21"], ["s2", "2023/05/21 (Sun) 02:00"], ["s1", "2023/05/22 (Mon) 10:00"]],
             "gold": [[0, 0], [2, 0]]}),
             json!({"question_id": "q2_abs", "question_type": "abs", "question": "What is my cat called?",
-            "question_date": "2023/05/30 (Tue) 23:40", "haystack": [["s2", "2023/05/21 (Sun) 02:00"]], "gold": []})];
+            "question_date": "2023/05/30 (Tue) 23:40", "haystack": [["s2", "2023/05/21 (Sun) 02:00"]], "gold": []}),
+        ];
         let lines = |rows: &[serde_json::Value]| rows.iter().map(|row| format!("{row}\n")).collect::<String>();
         std::fs::write(folder.join("sessions.jsonl"), lines(&sessions)).unwrap();
         std::fs::write(folder.join("questions_499.jsonl"), lines(&questions)).unwrap();

@@ -17,8 +17,7 @@ use jiff::civil::DateTime;
 pub use locomo::Stores;
 
 /// Names of the sets that [`load`] knows.
-pub const NAMES: [&str; 7] =
-    ["locomo", "longmemeval", "beam-100k", "cosqa", "apibench", "tau-retail", "bfcl-memory"];
+pub const NAMES: [&str; 7] = ["locomo", "longmemeval", "beam-100k", "cosqa", "apibench", "tau-retail", "bfcl-memory"];
 
 /// A data set. A question ranks the memories of its own bank only.
 #[derive(Debug, Clone, PartialEq)]

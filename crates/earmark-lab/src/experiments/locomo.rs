@@ -202,7 +202,8 @@ fn finding(rows: &[Row], encoder: &str) -> String {
 
 fn draw_methods(folder: &ResultFolder, rows: &[Row], encoder: &str) -> Result<()> {
     let methods = methods::paper(&Params::paper());
-    let reads_labels = |name: &str| methods.iter().any(|m: &Method| m.name == name && m.inference == Inference::Explorer);
+    let reads_labels =
+        |name: &str| methods.iter().any(|m: &Method| m.name == name && m.inference == Inference::Explorer);
     let bar = |(name, rows): (&str, Vec<&Row>)| Bar {
         name: name.to_owned(),
         value: summary::spread(&rows, |row| row.scores.recall_at_5),
@@ -233,11 +234,8 @@ fn draw_curve(folder: &ResultFolder, rows: &[Row], encoder: &str) -> Result<()> 
         points: places.iter().map(|n| summary::curve_point(&points, encoder, name, *n)).collect(),
         paper: PAPER.iter().find(|line| line.method == name).map(|line| line.recall_at_5),
     };
-    let untrained: Vec<&Row> = rows
-        .iter()
-        .filter(|row| row.key.encoder == encoder && row.key.method == "only-retriever")
-        .collect();
-    let static_recall = summary::spread(&untrained, |row| row.scores.recall_at_5).mean;
+    let untrained: Vec<&Row> = rows.iter().filter(|row| is_of(row, encoder, "only-retriever")).collect();
+    let level = summary::spread(&untrained, |row| row.scores.recall_at_5).mean;
     let n = untrained.first().map_or(0, |row| row.n);
     let figure = Curves {
         title: format!("LoCoMo, {encoder}: the adapter alone, n = {n} test questions"),
@@ -245,8 +243,12 @@ fn draw_curve(folder: &ResultFolder, rows: &[Row], encoder: &str) -> Result<()> 
         y_axis: "Recall@5 (all gold), %".into(),
         places: places.iter().map(usize::to_string).collect(),
         curves: trained.into_iter().map(curve).collect(),
-        level: Some(("only-retriever".into(), static_recall)),
+        level: Some(("only-retriever".into(), level)),
         paper: "paper at the end, Contriever".into(),
     };
     figure::draw_curves(&folder.file(&format!("curve-{encoder}.svg")), &figure)
+}
+
+fn is_of(row: &Row, encoder: &str, method: &str) -> bool {
+    row.key.encoder == encoder && row.key.method == method
 }

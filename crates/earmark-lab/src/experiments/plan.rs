@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
+use earmark::Params;
 use earmark::critic::Quality;
 use earmark::recall::Adapter;
-use earmark::Params;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
@@ -188,7 +188,8 @@ impl Plan {
     fn jobs(&self) -> Vec<Job<'_>> {
         let mut groups: Vec<Vec<&Method>> = Vec::new();
         for method in &self.methods {
-            let alike = |group: &&mut Vec<&Method>| group[0].params == method.params && group[0].trains == method.trains;
+            let alike =
+                |group: &&mut Vec<&Method>| group[0].params == method.params && group[0].trains == method.trains;
             match groups.iter_mut().find(alike) {
                 Some(group) => group.push(method),
                 None => groups.push(vec![method]),

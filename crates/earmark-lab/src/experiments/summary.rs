@@ -37,9 +37,8 @@ pub fn spread(rows: &[&Row], metric: fn(&Row) -> f64) -> Spread {
 
 /// Recall@5 of a curve at one number of training questions, in percent, over seeds.
 pub fn curve_point(curve: &[CurvePoint], encoder: &str, method: &str, n_train: usize) -> Spread {
-    let at = |point: &&CurvePoint| {
-        point.key.encoder == encoder && point.key.method == method && point.n_train == n_train
-    };
+    let at =
+        |point: &&CurvePoint| point.key.encoder == encoder && point.key.method == method && point.n_train == n_train;
     let values: Vec<f64> = curve.iter().filter(at).map(|point| 100.0 * point.scores.recall_at_5).collect();
     Spread { mean: stats::mean(&values), std: stats::std(&values) }
 }
@@ -48,7 +47,8 @@ pub fn curve_point(curve: &[CurvePoint], encoder: &str, method: &str, n_train: u
 /// `None` unless both have the same seeds.
 pub fn gain(ours: &[&Row], base: &[&Row]) -> Option<Interval> {
     let seeds = |rows: &[&Row]| rows.iter().map(|row| row.key.seed).collect::<Vec<_>>();
-    let values = |rows: &[&Row]| rows.iter().flat_map(|row| digits_to_values(&row.recall_by_question)).collect::<Vec<_>>();
+    let values =
+        |rows: &[&Row]| rows.iter().flat_map(|row| digits_to_values(&row.recall_by_question)).collect::<Vec<_>>();
     let (ours_values, base_values) = (values(ours), values(base));
     if seeds(ours) != seeds(base) || ours_values.len() != base_values.len() {
         return None;
