@@ -6,6 +6,7 @@ mod error;
 mod filter;
 pub mod learn;
 mod params;
+mod product;
 pub mod random;
 pub mod recall;
 mod record;

@@ -102,7 +102,8 @@ mod tests {
         let (mut hits, mut named) = (0, 0);
         for _ in 0..20_000 {
             let labels = critic.judge(&[0, 1, 2, 3, 4].map(Candidate)).unwrap();
-            let useful = |range: std::ops::Range<usize>| labels[range].iter().filter(|l| **l == Some(Label::Useful)).count();
+            let useful =
+                |range: std::ops::Range<usize>| labels[range].iter().filter(|l| **l == Some(Label::Useful)).count();
             hits += useful(0..2);
             named += useful(0..5);
         }

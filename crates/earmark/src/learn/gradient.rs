@@ -24,10 +24,7 @@ pub(super) struct Gradient<F> {
 }
 
 /// Loss (already weighted) and gradient of lessons that were adapted by the weights in question.
-pub(super) fn gradient<F: NdFloat + From<f32>>(
-    lessons: &[(&Lesson, &Adapted<F>)],
-    dimension: usize,
-) -> Gradient<F> {
+pub(super) fn gradient<F: NdFloat + From<f32>>(lessons: &[(&Lesson, &Adapted<F>)], dimension: usize) -> Gradient<F> {
     let pools: Vec<&Pool> = lessons.iter().map(|(lesson, _)| &*lesson.pool).collect();
     let (queries, memories) = stack(&pools, dimension);
     let (mut query_side, mut memory_side) = (Array2::zeros(queries.dim()), Array2::zeros(memories.dim()));

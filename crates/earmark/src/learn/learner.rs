@@ -41,6 +41,10 @@ impl Learner {
 
     /// A learner that starts from given weights.
     pub fn from_adapter(params: &Params, adapter: Adapter) -> Self {
+        let adapter = Adapter {
+            query_weights: adapter.query_weights.as_standard_layout().into_owned(),
+            memory_weights: adapter.memory_weights.as_standard_layout().into_owned(),
+        };
         Learner { params: *params, adapter, moments: None, steps: 0, pending: Vec::new(), pending_queries: 0 }
     }
 
@@ -80,7 +84,8 @@ impl Learner {
     /// If a pool has another dimension than the adapter.
     pub fn learn(&mut self, closed: &Closed, replayed: &[Arc<Experience>], random: &mut dyn Random) -> Option<Update> {
         let current = Lesson::of_query(closed, &self.params)?;
-        let pools: Vec<&Pool> = std::iter::once(&closed.pool).chain(replayed.iter().map(|e| &e.pool)).map(|p| &**p).collect();
+        let pools: Vec<&Pool> =
+            std::iter::once(&closed.pool).chain(replayed.iter().map(|e| &e.pool)).map(|p| &**p).collect();
         let mut adapted = self.adapter.adapt_all(&pools, self.params.similarity).into_iter();
         self.pending.extend(adapted.next().map(|adapted| (current, adapted)));
         let weight = self.params.replay_weight / replayed.len().max(1) as f32;

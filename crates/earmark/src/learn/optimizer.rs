@@ -1,11 +1,11 @@
 //! From a factored gradient to a step (Eq. 18), one pass over the weights.
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::parallel::prelude::*;
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
+use ndarray::Array2;
+use pulp::Simd;
 
 use super::gradient::Factors;
 use crate::params::{Optimizer, Params};
+use crate::product::{Consume, consume_gradient};
 
 /// Adam's running means for one weight matrix, each `[d x d]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,61 +53,36 @@ impl Rule {
 
     /// Moves the weights one step. `moments` may be `None` for plain descent only.
     pub(super) fn apply(self, weights: &mut Array2<f32>, moments: Option<&mut Moments>, gradient: &Factors<f32>) {
+        let Factors { left, right } = gradient;
+        let moments = moments.and_then(|m| Some([m.first.as_slice_mut()?, m.second.as_slice_mut()?]));
         match (self.optimizer, moments) {
-            (Optimizer::Adam, Some(moments)) => self.adam(weights, moments, gradient),
-            _ => self.descend(weights, gradient),
-        }
-    }
-
-    fn descend(self, weights: &mut Array2<f32>, gradient: &Factors<f32>) {
-        weights
-            .axis_chunks_iter_mut(Axis(0), ROWS)
-            .into_par_iter()
-            .zip(gradient.left.axis_chunks_iter(Axis(1), ROWS))
-            .for_each(|(mut weights, left)| {
-                general_mat_mul(-self.rate, &left.t(), &gradient.right, 1.0, &mut weights);
-            });
-    }
-
-    /// Tile by tile: the gradient of a few rows, then Adam on them while they are in the cache.
-    fn adam(self, weights: &mut Array2<f32>, moments: &mut Moments, gradient: &Factors<f32>) {
-        weights
-            .axis_chunks_iter_mut(Axis(0), ROWS)
-            .into_par_iter()
-            .zip(moments.first.axis_chunks_iter_mut(Axis(0), ROWS))
-            .zip(moments.second.axis_chunks_iter_mut(Axis(0), ROWS))
-            .zip(gradient.left.axis_chunks_iter(Axis(1), ROWS))
-            .for_each(|(((weights, first), second), left)| {
-                self.adam_tile(tile(left, &gradient.right), weights, first, second);
-            });
-    }
-
-    fn adam_tile(
-        self,
-        gradient: Array2<f32>,
-        mut weights: ArrayViewMut2<f32>,
-        mut first: ArrayViewMut2<f32>,
-        mut second: ArrayViewMut2<f32>,
-    ) {
-        let (Some(w), Some(m), Some(v), Some(g)) =
-            (weights.as_slice_mut(), first.as_slice_mut(), second.as_slice_mut(), gradient.as_slice())
-        else {
-            return;
-        };
-        for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
-            *m = self.beta1 * *m + (1.0 - self.beta1) * g;
-            *v = self.beta2 * *v + (1.0 - self.beta2) * (g * g);
-            *w -= self.rate * *m / (v.sqrt() * self.root_correction + self.epsilon);
+            (Optimizer::Adam, Some(moments)) => consume_gradient(left, right, weights, moments, Adam(self)),
+            _ => consume_gradient(left, right, weights, Default::default(), Descent(self)),
         }
     }
 }
 
-/// Rows of the weights in one tile; also what keeps the bits independent of the thread count.
-const ROWS: usize = 64;
+#[derive(Clone, Copy)]
+struct Descent(Rule);
 
-/// Rows of the gradient: `leftᵀ right`, with `left [n x rows]` a slice of columns.
-fn tile(left: ArrayView2<f32>, right: &Array2<f32>) -> Array2<f32> {
-    let mut out = Array2::zeros((left.ncols(), right.ncols()));
-    general_mat_mul(1.0, &left.t(), right, 0.0, &mut out);
-    out
+impl Consume for Descent {
+    #[inline(always)]
+    fn consume<S: Simd>(self, _: S, weights: &mut [f32], _: [&mut [f32]; 2], gradient: &[f32]) {
+        weights.iter_mut().zip(gradient).for_each(|(w, g)| *w -= self.0.rate * g);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Adam(Rule);
+
+impl Consume for Adam {
+    #[inline(always)]
+    fn consume<S: Simd>(self, _: S, weights: &mut [f32], [first, second]: [&mut [f32]; 2], gradient: &[f32]) {
+        let rule = self.0;
+        for (((w, m), v), g) in weights.iter_mut().zip(first).zip(second).zip(gradient) {
+            *m = rule.beta1 * *m + (1.0 - rule.beta1) * g;
+            *v = rule.beta2 * *v + (1.0 - rule.beta2) * (g * g);
+            *w -= rule.rate * *m / (v.sqrt() * rule.root_correction + rule.epsilon);
+        }
+    }
 }

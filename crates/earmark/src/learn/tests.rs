@@ -93,8 +93,7 @@ fn perturbed_probabilities_see_the_noise() {
 #[test]
 fn eq16_replayed_lessons_share_the_replay_weight() {
     // The slate is the noise's: u near 1 is large noise. Feedback +0.5 becomes +1; an unseen candidate -1 or nothing.
-    let experience =
-        Experience { pool: pool(3, 6, &mut Seeded::new(4)), feedback: vec![Some(0.5), None, Some(-1.0)] };
+    let experience = Experience { pool: pool(3, 6, &mut Seeded::new(4)), feedback: vec![Some(0.5), None, Some(-1.0)] };
     let lesson = |replay_unobserved| {
         let params = Params { slate_size: 2, replay_unobserved, ..Params::paper() };
         let mut noise = Recorded::new(vec![0.999_99, 0.999_999_9, 0.1]);
@@ -174,7 +173,7 @@ fn gradient_at<F: NdFloat + From<f32>>(
     similarity: Similarity,
 ) -> Gradient<F> {
     let pools: Vec<&Pool> = lessons.iter().map(|lesson| &*lesson.pool).collect();
-    let adapted = adapt_all(&weights[0], &weights[1], &pools, similarity);
+    let adapted = adapt_all(&weights[0], &weights[1], &pools, similarity, |w, x| &x + &x.dot(&w.t()));
     gradient(&lessons.iter().zip(&adapted).collect::<Vec<_>>(), weights[0].nrows())
 }
 

@@ -1,11 +1,10 @@
 //! The residual adapter and the distribution it gives (Eq. 3-4).
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::parallel::prelude::*;
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut1, Axis, NdFloat, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayViewMut1, NdFloat, s};
 
 use super::pool::Pool;
 use crate::params::{Initialisation, Params, Similarity};
+use crate::product::residual;
 use crate::random::{Random, normal};
 
 /// `φ = {W_q, W_m}`: what is learned.
@@ -52,7 +51,7 @@ impl Adapter {
     /// # Panics
     /// If a pool has another dimension.
     pub fn adapt_all(&self, pools: &[&Pool], similarity: Similarity) -> Vec<Adapted> {
-        adapt_all(&self.query_weights, &self.memory_weights, pools, similarity)
+        adapt_all(&self.query_weights, &self.memory_weights, pools, similarity, residual)
     }
 }
 
@@ -96,16 +95,17 @@ impl<F: NdFloat> Adapted<F> {
     }
 }
 
-/// [`Adapter::adapt_all`] for weights of any float.
+/// [`Adapter::adapt_all`] for weights of any float; `residual` gives `x + W x` for each row x.
 pub(crate) fn adapt_all<F: NdFloat + From<f32>>(
     query_weights: &Array2<F>,
     memory_weights: &Array2<F>,
     pools: &[&Pool],
     similarity: Similarity,
+    residual: impl Fn(&Array2<F>, Array2<F>) -> Array2<F>,
 ) -> Vec<Adapted<F>> {
     let (queries, memories) = stack(pools, query_weights.nrows());
-    let queries = adapted_rows(query_weights.view(), queries.view());
-    let memories = adapted_rows(memory_weights.view(), memories.view());
+    let queries = residual(query_weights, queries);
+    let memories = residual(memory_weights, memories);
     let mut row = 0;
     let take = |(at, pool): (usize, &&Pool)| {
         let block = memories.slice(s![row..row + pool.len(), ..]).to_owned();
@@ -134,19 +134,6 @@ pub(crate) fn stack<F: NdFloat + From<f32>>(pools: &[&Pool], dimension: usize) -
     (queries, memories)
 }
 
-/// How many columns of the result one task computes; also what keeps the bits independent of the thread count.
-const COLUMNS: usize = 128;
-
-/// `(I + W) x` for each row x of `rows [n x d]`: the numerators of Eq. (3).
-fn adapted_rows<F: NdFloat>(weights: ArrayView2<F>, rows: ArrayView2<F>) -> Array2<F> {
-    let mut out = rows.to_owned();
-    out.axis_chunks_iter_mut(Axis(1), COLUMNS)
-        .into_par_iter()
-        .zip(weights.axis_chunks_iter(Axis(0), COLUMNS))
-        .for_each(|(mut block, weights)| general_mat_mul(F::one(), &rows, &weights.t(), F::one(), &mut block));
-    out
-}
-
 /// Scales a row to unit length and returns the factor: the denominators of Eq. (3).
 ///
 /// A zero (or non-finite) row becomes zeros, its factor 0.
@@ -173,10 +160,8 @@ mod tests {
     use crate::random::Seeded;
 
     fn small() -> (Adapter, Pool) {
-        let adapter = Adapter {
-            query_weights: array![[0.0, 1.0], [0.0, 0.0]],
-            memory_weights: array![[0.0, 0.0], [2.0, 0.0]],
-        };
+        let adapter =
+            Adapter { query_weights: array![[0.0, 1.0], [0.0, 0.0]], memory_weights: array![[0.0, 0.0], [2.0, 0.0]] };
         (adapter, Pool::new(vec![2.0, 1.0], array![[1.0, 2.0], [0.0, 0.0]]).unwrap())
     }
 
@@ -201,16 +186,6 @@ mod tests {
         assert!(close(probabilities(&z, 1.0), [0.25, 0.75]));
         assert!(close(probabilities(&z, 0.5), [0.1, 0.9]));
         assert!(probabilities(&[], 1.0).is_empty());
-    }
-
-    #[test]
-    fn blocks_agree_with_the_plain_product() {
-        let mut random = Seeded::new(3);
-        let mut draw = |n, d| Array2::from_shape_fn((n, d), |_| random.uniform() - 0.5);
-        let (weights, rows) = (draw(300, 300), draw(7, 300));
-        let want = &rows + &rows.dot(&weights.t());
-        let got = adapted_rows(weights.view(), rows.view());
-        assert!((got - want).iter().all(|x| x.abs() < 1e-12));
     }
 
     #[test]

@@ -209,8 +209,7 @@ mod tests {
     fn run(episode: &mut Episode, rounds: usize) {
         for _ in 0..rounds {
             let slate = episode.next_slate();
-            let labels: Vec<_> =
-                slate.candidates().iter().map(|c| Some(Label::from_useful(c.0 % 4 == 1))).collect();
+            let labels: Vec<_> = slate.candidates().iter().map(|c| Some(Label::from_useful(c.0 % 4 == 1))).collect();
             episode.observe(&slate, &labels);
         }
     }
@@ -228,12 +227,7 @@ mod tests {
     fn a_resumed_episode_goes_on_as_if_it_had_never_stopped() {
         let mut whole = episode(&Params::paper());
         run(&mut whole, 3);
-        let resumed = Episode::resume(
-            whole.pool().clone(),
-            &Adapter::zeros(8),
-            &Params::paper(),
-            &whole.rounds()[..],
-        );
+        let resumed = Episode::resume(whole.pool().clone(), &Adapter::zeros(8), &Params::paper(), whole.rounds());
         assert_eq!(resumed.next_slate(), whole.next_slate());
         assert_eq!(resumed.finish(), whole.finish());
         assert_eq!(resumed.close(), whole.close());

@@ -41,8 +41,7 @@ pub fn redundancy(candidate: Candidate, picks: &[Pick], similarities: &Array2<f3
 
 /// Score `A` of a candidate, Eq. (7): `λ_rel z - λ_div D + λ_exp U`.
 pub fn score(relevance: f32, redundancy: f32, uncertainty: f32, params: &Params) -> f32 {
-    params.relevance_weight * relevance - params.diversity_weight * redundancy
-        + params.exploration_weight * uncertainty
+    params.relevance_weight * relevance - params.diversity_weight * redundancy + params.exploration_weight * uncertainty
 }
 
 /// A greedy slate, Eq. (8): place by place the candidate with the highest score among those left; ties by lower place.
@@ -54,9 +53,12 @@ pub fn greedy_slate(relevance: &[f32], similarities: &Array2<f32>, arms: &[Arm],
     while slate.len() < params.slate_size && !left.is_empty() {
         let describe = |c: &Candidate| terms(*c, &slate.picks, relevance, similarities, arms, params);
         let all: Vec<Terms> = left.iter().map(describe).collect();
-        let best = (1..all.len()).fold(0, |best, at| {
-            if descending(all[at].score, all[best].score).is_lt() { at } else { best }
-        });
+        let best = (1..all.len()).fold(
+            0,
+            |best, at| {
+                if descending(all[at].score, all[best].score).is_lt() { at } else { best }
+            },
+        );
         slate.picks.push(Pick { candidate: left.remove(best), terms: all[best] });
     }
     slate

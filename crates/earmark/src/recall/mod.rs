@@ -9,9 +9,9 @@ mod explore;
 mod pool;
 mod slate;
 
-pub(crate) use adapter::stack;
 #[cfg(test)]
 pub(crate) use adapter::adapt_all;
+pub(crate) use adapter::stack;
 pub use adapter::{Adapted, Adapter, probabilities};
 pub use episode::{Closed, Episode, Round};
 pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
