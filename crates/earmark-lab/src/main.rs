@@ -113,11 +113,10 @@ fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
         let mut encode = |texts: &[&str], side| {
             let encoding = bar(&format!("{encoder}: encoding"));
             let mut vectors = Vectors::open(encoder, &folders.cache)?;
-            let told = |done, total| {
+            let encoded = vectors.encode(texts, side, &mut |done, total| {
                 encoding.set_length(total as u64);
                 encoding.set_position(done as u64);
-            };
-            let encoded = vectors.encode(texts, side, told);
+            });
             encoding.finish_and_clear();
             encoded
         };

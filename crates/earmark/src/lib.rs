@@ -4,6 +4,8 @@ pub mod critic;
 pub mod encode;
 mod error;
 mod filter;
+#[cfg(feature = "remote")]
+mod http;
 pub mod learn;
 mod params;
 mod product;

@@ -1,12 +1,20 @@
 //! Text to vectors.
 
+#[cfg(feature = "cache")]
+mod cache;
 #[cfg(feature = "local")]
 mod local;
-#[cfg(feature = "local")]
+#[cfg(feature = "cache")]
 mod map;
+#[cfg(feature = "remote")]
+mod remote;
 
+#[cfg(feature = "cache")]
+pub use cache::{EmbeddingCache, Precision, encode_all};
 #[cfg(feature = "local")]
-pub use local::{Local, LocalOptions};
+pub use local::{Local, LocalOptions, StaticVectors, open_local};
+#[cfg(feature = "remote")]
+pub use remote::{Remote, RemoteOptions};
 
 use crate::error::Result;
 

@@ -5,16 +5,20 @@
 //! therefore pays for no packing. Each output is one sum in the order of the depth, whatever the number of
 //! rows, so a row's result does not depend on its neighbours.
 
+use std::ops::Range;
+
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use super::buffer::Buffer;
 
 /// Vectors in a row of a panel.
 const PANEL_VECTORS: usize = 2;
-/// Depth of the slice of a panel that stays in the first cache level while rows pass by.
-const DEPTH_BLOCK: usize = 256;
-/// Rows whose slice of [`DEPTH_BLOCK`] stays in the second cache level while panels pass by.
-const ROW_BLOCK: usize = 192;
+/// Values of a panel that stay in the first cache level while rows pass by.
+const PANEL_BLOCK: usize = 6 * 1024;
+/// Depth that is worked off before the next: a deeper input would leave too few rows in the second cache level.
+const SLAB_DEPTH: usize = 384;
+/// Values of the input that stay in the second cache level while all panels pass by.
+const INPUT_BLOCK: usize = 64 * 1024;
 
 /// A matrix `[depth x columns]` in panels.
 pub(super) struct Matrix {
@@ -149,14 +153,11 @@ impl WithSimd for Product<'_> {
     fn with_simd<S: Simd>(mut self, simd: S) {
         // Two accumulators a row, two panel vectors and one input value have to fit the registers.
         let tile_rows = if S::REGISTER_COUNT >= 32 { 12 } else { 6 };
-        for first_row in (0..self.input.count).step_by(ROW_BLOCK) {
-            let rows = ROW_BLOCK.min(self.input.count - first_row);
-            for depth in blocks(self.matrix.depth, DEPTH_BLOCK) {
+        for slab in blocks(self.matrix.depth, SLAB_DEPTH) {
+            let rows = (INPUT_BLOCK / slab.len().max(1)).max(tile_rows) / tile_rows * tile_rows;
+            for block in blocks(self.input.count, rows) {
                 for panel in 0..self.matrix.padded_columns() / self.matrix.width {
-                    for group in blocks(rows, tile_rows) {
-                        let tile = Tile { row: first_row + group.start, panel, depth: depth.clone() };
-                        self.tile_of(simd, group.len(), tile);
-                    }
+                    self.panel(simd, panel, block.clone(), slab.clone(), tile_rows);
                 }
             }
         }
@@ -165,7 +166,7 @@ impl WithSimd for Product<'_> {
 
 /// Cuts `0..len` into ranges of at most `most`, as equal as they can be.
 #[inline(always)]
-fn blocks(len: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+fn blocks(len: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     let count = len.div_ceil(most).max(1);
     (0..count).map(move |index| index * len / count..(index + 1) * len / count)
 }
@@ -174,10 +175,21 @@ fn blocks(len: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize
 struct Tile {
     row: usize,
     panel: usize,
-    depth: std::ops::Range<usize>,
+    depth: Range<usize>,
 }
 
 impl Product<'_> {
+    /// Adds a slab of the depth of one panel to a block of rows.
+    #[inline(always)]
+    fn panel<S: Simd>(&mut self, simd: S, panel: usize, block: Range<usize>, slab: Range<usize>, tile_rows: usize) {
+        for slice in blocks(slab.len(), PANEL_BLOCK / self.matrix.width) {
+            for group in blocks(block.len(), tile_rows) {
+                let depth = slab.start + slice.start..slab.start + slice.end;
+                self.tile_of(simd, group.len(), Tile { row: block.start + group.start, panel, depth });
+            }
+        }
+    }
+
     #[inline(always)]
     fn tile_of<S: Simd>(&mut self, simd: S, rows: usize, tile: Tile) {
         match rows {
@@ -187,6 +199,14 @@ impl Product<'_> {
             4 => self.tile::<S, 4>(simd, tile),
             5 => self.tile::<S, 5>(simd, tile),
             6 => self.tile::<S, 6>(simd, tile),
+            _ if S::REGISTER_COUNT >= 32 => self.tall_tile_of(simd, rows, tile),
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
+    fn tall_tile_of<S: Simd>(&mut self, simd: S, rows: usize, tile: Tile) {
+        match rows {
             7 => self.tile::<S, 7>(simd, tile),
             8 => self.tile::<S, 8>(simd, tile),
             9 => self.tile::<S, 9>(simd, tile),
@@ -198,54 +218,54 @@ impl Product<'_> {
     }
 
     /// One tile of `R` rows and one panel: loads what it starts from, adds a slice of the depth, stores.
+    ///
+    /// Plain loops instead of closures: a closure may be compiled apart, without the vector instructions.
     #[inline(always)]
     fn tile<S: Simd, const R: usize>(&mut self, simd: S, tile: Tile) {
         let Tile { row, panel, depth } = tile;
         let Matrix { values, depth: whole, width, .. } = self.matrix;
         let slice = &values[(panel * whole + depth.start) * width..(panel * whole + depth.end) * width];
-        let input = std::array::from_fn(|index| &self.input.row(row + index, *whole)[depth.start..depth.end]);
+        let mut input: [&[f32]; R] = [&[]; R];
+        for (index, slot) in input.iter_mut().enumerate() {
+            *slot = &self.input.row(row + index, *whole)[depth.start..depth.end];
+        }
         let mut sums = self.load::<S, R>(simd, row, panel, depth.start == 0);
-        accumulate::<S, R>(simd, input, bytemuck::cast_slice(slice), &mut sums);
-        self.store::<S, R>(row, panel, &sums);
+        accumulate::<S, R>(simd, &input, bytemuck::cast_slice(slice), &mut sums);
+        self.store::<S, R>(simd, row, panel, &sums);
     }
 
     #[inline(always)]
     fn load<S: Simd, const R: usize>(&self, simd: S, row: usize, panel: usize, first: bool) -> Sums<S, R> {
         let column = panel * self.matrix.width;
         let bias = match self.start {
-            Start::Bias(bias) | Start::Add(bias) if first => pair::<S>(&bias[column..]),
+            Start::Bias(bias) | Start::Add(bias) if first => load_pair(simd, &bias[column..], self.matrix.width),
             _ => [simd.splat_f32s(0.0); PANEL_VECTORS],
         };
+        let mut sums = [bias; R];
         if first && !matches!(self.start, Start::Add(_)) {
-            return [bias; R];
+            return sums;
         }
-        std::array::from_fn(|index| {
-            let old = self.old_output::<S>(simd, (row + index) * self.output_stride + column, column);
-            [simd.add_f32s(old[0], bias[0]), simd.add_f32s(old[1], bias[1])]
-        })
+        for (index, sum) in sums.iter_mut().enumerate() {
+            let at = (row + index) * self.output_stride + column;
+            let old = load_pair(simd, &self.output[at..], self.used(column));
+            *sum = [simd.add_f32s(old[0], bias[0]), simd.add_f32s(old[1], bias[1])];
+        }
+        sums
     }
 
-    /// Columns of the matrix that this panel really has.
+    /// Columns of the matrix that the panel at this column really has.
     #[inline(always)]
     fn used(&self, column: usize) -> usize {
         (self.matrix.columns - column).min(self.matrix.width)
     }
 
     #[inline(always)]
-    fn old_output<S: Simd>(&self, simd: S, at: usize, column: usize) -> [S::f32s; PANEL_VECTORS] {
-        match self.used(column) {
-            used if used == self.matrix.width => pair::<S>(&self.output[at..]),
-            used => partial_pair(simd, &self.output[at..][..used]),
-        }
-    }
-
-    #[inline(always)]
-    fn store<S: Simd, const R: usize>(&mut self, row: usize, panel: usize, sums: &Sums<S, R>) {
+    fn store<S: Simd, const R: usize>(&mut self, simd: S, row: usize, panel: usize, sums: &Sums<S, R>) {
         let column = panel * self.matrix.width;
         let used = self.used(column);
         for (index, sum) in sums.iter().enumerate() {
-            let line = &mut self.output[(row + index) * self.output_stride + column..][..used];
-            line.copy_from_slice(&bytemuck::cast_slice(sum)[..used]);
+            let at = (row + index) * self.output_stride + column;
+            store_pair(simd, &mut self.output[at..], used, *sum);
         }
     }
 }
@@ -253,31 +273,45 @@ impl Product<'_> {
 /// The running sums of a tile.
 type Sums<S, const R: usize> = [[<S as Simd>::f32s; PANEL_VECTORS]; R];
 
+/// The first `used` values, at most two vectors, then zeros.
 #[inline(always)]
-fn pair<S: Simd>(values: &[f32]) -> [S::f32s; PANEL_VECTORS] {
-    let vectors: &[S::f32s] = bytemuck::cast_slice(&values[..PANEL_VECTORS * S::F32_LANES]);
-    [vectors[0], vectors[1]]
+fn load_pair<S: Simd>(simd: S, values: &[f32], used: usize) -> [S::f32s; PANEL_VECTORS] {
+    if used == PANEL_VECTORS * S::F32_LANES {
+        let vectors: &[S::f32s] = bytemuck::cast_slice(&values[..PANEL_VECTORS * S::F32_LANES]);
+        return [vectors[0], vectors[1]];
+    }
+    let (low, high) = values[..used].split_at(used.min(S::F32_LANES));
+    [simd.partial_load_f32s(low), simd.partial_load_f32s(high)]
 }
 
 #[inline(always)]
-fn partial_pair<S: Simd>(simd: S, values: &[f32]) -> [S::f32s; PANEL_VECTORS] {
-    let (low, high) = values.split_at(values.len().min(S::F32_LANES));
-    [simd.partial_load_f32s(low), simd.partial_load_f32s(high)]
+fn store_pair<S: Simd>(simd: S, values: &mut [f32], used: usize, pair: [S::f32s; PANEL_VECTORS]) {
+    if used == PANEL_VECTORS * S::F32_LANES {
+        let vectors: &mut [S::f32s] = bytemuck::cast_slice_mut(&mut values[..PANEL_VECTORS * S::F32_LANES]);
+        (vectors[0], vectors[1]) = (pair[0], pair[1]);
+        return;
+    }
+    let (low, high) = values[..used].split_at_mut(used.min(S::F32_LANES));
+    simd.partial_store_f32s(low, pair[0]);
+    simd.partial_store_f32s(high, pair[1]);
 }
 
 /// `sums[i] += sum over d of input[i][d] * panel[d]`.
 #[inline(always)]
-fn accumulate<S: Simd, const R: usize>(simd: S, input: [&[f32]; R], panel: &[S::f32s], sums: &mut Sums<S, R>) {
+fn accumulate<S: Simd, const R: usize>(simd: S, input: &[&[f32]; R], panel: &[S::f32s], sums: &mut Sums<S, R>) {
     let (panel, _) = panel.as_chunks::<PANEL_VECTORS>();
     // Slices of the same length as the loop let the compiler drop every bounds check in it.
-    let input = input.map(|row| &row[..panel.len()]);
+    let mut rows: [&[f32]; R] = [&[]; R];
+    for (row, input) in rows.iter_mut().zip(input) {
+        *row = &input[..panel.len()];
+    }
     let mut local = *sums;
     for depth in 0..panel.len() {
         let [left, right] = panel[depth];
-        for row in 0..R {
-            let value = simd.splat_f32s(input[row][depth]);
-            local[row][0] = simd.mul_add_f32s(value, left, local[row][0]);
-            local[row][1] = simd.mul_add_f32s(value, right, local[row][1]);
+        for (sum, row) in local.iter_mut().zip(&rows) {
+            let value = simd.splat_f32s(row[depth]);
+            sum[0] = simd.mul_add_f32s(value, left, sum[0]);
+            sum[1] = simd.mul_add_f32s(value, right, sum[1]);
         }
     }
     *sums = local;
@@ -306,12 +340,15 @@ mod tests {
         bias.resize(matrix.padded_columns(), 0.0);
         let old = values(rows * columns, 4);
         let input = Rows { values: &a, stride: depth, count: rows };
-        for (start, keep, add) in [(Start::Zero, 0.0, 0.0), (Start::Bias(&bias), 0.0, 1.0), (Start::Add(&bias), 1.0, 1.0)] {
+        for (start, keep, add) in
+            [(Start::Zero, 0.0, 0.0), (Start::Bias(&bias), 0.0, 1.0), (Start::Add(&bias), 1.0, 1.0)]
+        {
             let mut out = old.clone();
             multiply(arch, input, &matrix, start, &mut out, columns);
             for (at, value) in out.iter().enumerate() {
                 let (row, column) = (at / columns, at % columns);
-                let dot: f64 = (0..depth).map(|d| f64::from(a[row * depth + d]) * f64::from(w[column * depth + d])).sum();
+                let dot: f64 =
+                    (0..depth).map(|d| f64::from(a[row * depth + d]) * f64::from(w[column * depth + d])).sum();
                 let expected = dot + f64::from(keep * old[at]) + f64::from(add * bias[column]);
                 assert!((f64::from(*value) - expected).abs() < 1e-4, "[{rows}x{depth}x{columns}] {row},{column}");
             }

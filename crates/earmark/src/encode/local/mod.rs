@@ -5,14 +5,18 @@ mod buffer;
 mod checkpoint;
 mod config;
 mod elementwise;
+#[cfg(feature = "hub")]
+mod hub;
 mod matrix;
 mod names;
 mod pickle;
+mod resolve;
+mod static_vectors;
 mod tokens;
 mod torch_file;
 mod transformer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use tokenizers::Tokenizer;
@@ -25,6 +29,7 @@ use super::{Encoder, Side};
 use crate::error::{Error, Result};
 use crate::vector;
 
+pub use self::static_vectors::StaticVectors;
 
 /// Most tokens that pass through the layers together: enough to use each weight many times while it is in the
 /// cache, few enough for the activations to stay there.
@@ -54,7 +59,54 @@ pub struct Local {
     threads: Option<rayon::ThreadPool>,
 }
 
+/// Opens a model by name or folder: a transformer, or static token vectors where the folder holds those.
+///
+/// `name` is looked for as a folder; by its last part in the folder that `EARMARK_MODELS` names and in
+/// `earmark/models` of the platform's cache folder; then (with feature `hub`) in the cache of the Hugging Face hub
+/// and on the hub, where a bare name stands for one of `sentence-transformers/`. The last part of the name
+/// is the encoder's [`model`](Encoder::model), wherever it was found.
+///
+/// # Errors
+/// [`Error::Encoder`], which says what was tried and how to get the model.
+///
+/// # Example
+/// ```no_run
+/// use earmark::encode::{LocalOptions, Side, open_local};
+///
+/// let encoder = open_local("all-MiniLM-L6-v2", &LocalOptions::default())?;
+/// let vectors = encoder.encode(&["where is the spare key?"], Side::Query)?;
+/// assert_eq!(vectors[0].len(), encoder.dimension());
+/// # Ok::<(), earmark::Error>(())
+/// ```
+pub fn open_local(name: &str, options: &LocalOptions) -> Result<Box<dyn Encoder>> {
+    let (model, folder) = find(name)?;
+    Ok(match StaticVectors::is_in(&folder) {
+        true => Box::new(StaticVectors::from_folder(&model, &folder)?),
+        false => Box::new(Local::from_folder(&model, &folder, options)?),
+    })
+}
+
+/// The model's plain name and its folder.
+fn find(name: &str) -> Result<(String, PathBuf)> {
+    let error = |reason| Error::Encoder { model: name.to_owned(), reason };
+    if name.trim().is_empty() {
+        return Err(error("the name is empty; give a model's name or its folder".into()));
+    }
+    let folder = resolve::folder_of(name).map_err(error)?;
+    let plain = Path::new(name).file_name().map(|last| last.to_string_lossy().into_owned());
+    Ok((plain.unwrap_or_else(|| name.to_owned()), folder))
+}
+
 impl Local {
+    /// Opens a transformer by name or folder, looked for as by [`open_local`].
+    ///
+    /// # Errors
+    /// [`Error::Encoder`], which says what was tried and how to get the model.
+    pub fn open(name: &str, options: &LocalOptions) -> Result<Self> {
+        let (model, folder) = find(name)?;
+        Local::from_folder(&model, &folder, options)
+    }
+
     /// Loads a model from a folder with `config.json`, `tokenizer.json` and `model.safetensors` or
     /// `pytorch_model.bin`; `modules.json` and what it names decide on pooling and normalisation.
     /// Without it the mean is taken and not normalized.
@@ -185,14 +237,16 @@ fn load(folder: &Path) -> checkpoint::Result<(Windows, Transformer, Head)> {
     let largest = tokenizer.get_vocab_size(true);
     if largest > config.vocab_size {
         let known = config.vocab_size;
-        return Err(format!("tokenizer.json has {largest} tokens, but config.json only {known}; they do not belong together"));
+        return Err(format!(
+            "tokenizer.json has {largest} tokens, but config.json only {known}; they do not belong together"
+        ));
     }
     let transformer = Transformer::read(&Checkpoint::open(folder)?, &config, head.window)?;
     Ok((Windows::new(tokenizer, head.window)?, transformer, head))
 }
 
 /// `tokenizer.json` of a folder.
-pub(in crate::encode) fn read_tokenizer(folder: &Path) -> checkpoint::Result<Tokenizer> {
+fn read_tokenizer(folder: &Path) -> checkpoint::Result<Tokenizer> {
     let path = folder.join("tokenizer.json");
     if !path.is_file() {
         return Err(format!("{} is missing; save the tokenizer in its fast form", path.display()));
