@@ -1,13 +1,16 @@
 //! The `earmark-lab` command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use earmark::Params;
-use earmark_lab::data;
+use earmark::critic::Quality;
+use earmark::encode::Side;
+use earmark_lab::{data, evidence};
 use earmark_lab::experiments::locomo::{self, Settings};
 use earmark_lab::experiments::plan::ResultFolder;
+use earmark_lab::experiments::recipe_report;
 use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
@@ -46,6 +49,8 @@ enum Command {
     },
     /// Tables 2 and 3 and the learning curve on LoCoMo
     Locomo(LocomoArguments),
+    /// The default recipe on any set: static rankings, what it learns, what critic calls add.
+    Recipe(RecipeArguments),
 }
 
 #[derive(Args)]
@@ -84,6 +89,7 @@ fn main() -> Result<()> {
     match &cli.command {
         Command::Data { names } => count(&cli.folders, names),
         Command::Locomo(arguments) => run_locomo(&cli.folders, arguments),
+        Command::Recipe(arguments) => run_recipe(&cli.folders, arguments),
     }
 }
 
@@ -110,16 +116,7 @@ fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
     for encoder in &arguments.encoders {
         let progress = bar(&format!("{encoder}: training and testing"));
         let name = short_name(encoder);
-        let mut encode = |texts: &[&str], side| {
-            let encoding = bar(&format!("{encoder}: encoding"));
-            let mut vectors = Vectors::open(encoder, &folders.cache)?;
-            let encoded = vectors.encode(texts, side, &mut |done, total| {
-                encoding.set_length(total as u64);
-                encoding.set_position(done as u64);
-            });
-            encoding.finish_and_clear();
-            encoded
-        };
+        let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, texts, side);
         locomo::run(&settings, &folder, &dataset, &name, &mut encode, &progress)?;
         progress.finish_and_clear();
     }
@@ -127,6 +124,83 @@ fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
     print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);
     println!("\nwritten to {}", path.display());
     Ok(())
+}
+
+#[derive(Args)]
+struct RecipeArguments {
+    /// Data sets, comma-separated.
+    #[arg(long, value_delimiter = ',', default_value = "locomo")]
+    sets: Vec<String>,
+    /// Names or folders of encoders, comma-separated.
+    #[arg(long, value_delimiter = ',', default_value = "all-MiniLM-L6-v2")]
+    encoders: Vec<String>,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// How questions are divided into training and test.
+    #[arg(long, value_enum, default_value = "random")]
+    split: SplitKind,
+    /// Precision of the simulated critic, in percent.
+    #[arg(long, default_value_t = 88)]
+    precision: u8,
+    /// Recall of the simulated critic, in percent.
+    #[arg(long, default_value_t = 86)]
+    recall: u8,
+    /// One seed and few questions.
+    #[arg(long)]
+    quick: bool,
+    /// Name of the result folder, after the date.
+    #[arg(long)]
+    name: Option<String>,
+    /// Date of the result folder; today if not given.
+    #[arg(long)]
+    date: Option<String>,
+}
+
+fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
+    let quality = Quality {
+        precision: f32::from(arguments.precision) / 100.0,
+        recall: f32::from(arguments.recall) / 100.0,
+        ..Quality::paper()
+    };
+    quality.check()?;
+    let settings =
+        recipe_report::Settings { seeds: arguments.seeds, split: arguments.split, quality, quick: arguments.quick };
+    let provenance = Provenance::here(command_line());
+    let date = arguments.date.as_ref().unwrap_or(&provenance.date);
+    let quick = if arguments.quick { "-quick" } else { "" };
+    let name = arguments.name.clone().unwrap_or_else(|| format!("recipe-default-{}{quick}", arguments.split.name()));
+    let path = folders.results.join(format!("{date}-{name}"));
+    let folder = ResultFolder::open(&path)?;
+    for set in &arguments.sets {
+        let mut dataset = data::load(&folders.data, set)?;
+        dataset.drop_without_gold();
+        dataset.questions.retain(|question| question.gold.len() <= 5 || set == "locomo");
+        for encoder in &arguments.encoders {
+            let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, texts, side);
+            let cases = evidence::prepare(&dataset, &mut encode)?;
+            let progress = bar(&format!("{set}, {encoder}"));
+            recipe_report::run(&settings, &folder, &dataset, &short_name(encoder), &cases, &progress)?;
+            progress.finish_and_clear();
+            recipe_report::write_report(&settings, &folder, &provenance)?;
+        }
+    }
+    print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);
+    println!("\nwritten to {}", path.display());
+    Ok(())
+}
+
+/// Encodes through the cache, with a bar.
+fn encode(encoder: &str, cache: &Path, texts: &[&str], side: Side) -> Result<Vec<Vec<f32>>> {
+    let encoding = bar(&format!("{encoder}: encoding"));
+    let mut vectors = Vectors::open(encoder, cache)?;
+    let told = |done, total| {
+        encoding.set_length(total as u64);
+        encoding.set_position(done as u64);
+    };
+    let encoded = vectors.encode(texts, side, told);
+    encoding.finish_and_clear();
+    encoded
 }
 
 impl LocomoArguments {

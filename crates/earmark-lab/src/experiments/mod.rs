@@ -5,3 +5,4 @@ pub mod plan;
 pub mod select;
 pub mod summary;
 pub mod recipe;
+pub mod recipe_report;
