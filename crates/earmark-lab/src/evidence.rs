@@ -20,7 +20,7 @@ use crate::data::{Bank, Dataset, LabMemory, Question};
 use crate::text::MemoryText;
 
 /// Candidates that are ranked.
-pub const POOL: usize = 50;
+pub const POOL: usize = 75;
 /// Candidates that each arm hands over.
 const ARM: usize = 100;
 

@@ -191,7 +191,7 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Self {
-        Params { recipe: Recipe::Default, candidates: 50, final_slate: FinalSlate::PosteriorBest, ..Params::paper() }
+        Params { recipe: Recipe::Default, candidates: 75, final_slate: FinalSlate::PosteriorBest, ..Params::paper() }
     }
 }
 

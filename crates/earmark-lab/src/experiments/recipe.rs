@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use anyhow::Result;
 use earmark::Params;
 use earmark::critic::{Critic, Quality, Simulated};
-use earmark::learn::{Example, Past, PastLabel, PastQuestion, Prior, fit, hindsight, logit};
+use earmark::learn::{Example, Past, PastLabel, PastQuestion, Prior, agreement, fit, hindsight, logit};
 use earmark::random::{Random, Seeded};
 use earmark::recall::{
     Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_PRECISION, STATIC_WEIGHTS, top_k,
@@ -18,6 +18,8 @@ use crate::split::Split;
 
 /// Slate size of the benchmarks.
 const SIZE: usize = 5;
+/// A critic that is trusted less is not asked.
+const LEAST_TRUST: f32 = 0.05;
 /// Questions kept as past, as in the product.
 const PAST_LIMIT: usize = 2_000;
 
@@ -79,7 +81,10 @@ impl State {
                 self.useful.insert(label.key, case.pool.memories().row(place).to_vec());
             }
         }
-        self.past.push(PastQuestion { sequence: n as i64, query: case.pool.query().to_vec(), labels });
+        let scores: Vec<f64> = labels.iter().map(|l| logit(&STATIC_WEIGHTS[..PAST_FEATURES], &l.features)).collect();
+        let agreement = agreement(&scores, &labels.iter().map(|l| l.useful).collect::<Vec<_>>());
+        let query = case.pool.query().to_vec();
+        self.past.push(PastQuestion { sequence: n as i64, query, labels, agreement, explicit: false });
     }
 }
 
@@ -99,16 +104,14 @@ pub fn learn(
 ) -> Result<()> {
     let mut state = State::fixed();
     let mut random = Seeded::new(seed.wrapping_mul(0x9E37_79B9).wrapping_add(1));
-    let mut labelled: Vec<PastLabel> = Vec::new();
     seen(0, &state)?;
     for (n, index) in split.train.iter().enumerate() {
         let case = &cases[*index];
         let labels = serve_and_label(&state, case, quality(n), &mut random)?;
-        labelled.extend(labels.iter().cloned());
         let n = n + 1;
         state.keep(n, case, labels);
         if is_due(n) || checkpoints.contains(&n) || n == split.train.len() {
-            state.weights = refit(&labelled, &state.weights);
+            state.weights = refit(&state.past, &state.weights);
         }
         if checkpoints.contains(&n) || n == split.train.len() {
             seen(n, &state)?;
@@ -133,10 +136,13 @@ fn is_due(n: usize) -> bool {
     n <= 32 || n.is_multiple_of(16)
 }
 
-fn refit(labelled: &[PastLabel], start: &[f64]) -> Vec<f64> {
+fn refit(past: &Past, start: &[f64]) -> Vec<f64> {
     let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
-    let example = |label| Example { features: &label.features, useful: label.useful, weight: 1.0 };
-    let examples: Vec<Example<'_>> = labelled.iter().map(example).collect();
+    let labels = past.questions().flat_map(|(question, trust)| question.labels.iter().map(move |l| (l, trust)));
+    let believed = labels.filter(|(_, trust)| *trust > 0.0);
+    let examples: Vec<Example<'_>> = believed
+        .map(|(l, trust)| Example { features: &l.features, useful: l.useful, weight: f64::from(trust) })
+        .collect();
     fit(&prior, &examples, start)
 }
 
@@ -182,7 +188,9 @@ fn explore(
     auto: bool,
     critic: &mut dyn Critic,
 ) -> Result<(Vec<usize>, usize)> {
-    let mut episode = PosteriorEpisode::new(case.pool.clone(), state.rank(case).1, params);
+    let trust = state.past.critic_trust();
+    let mut episode = PosteriorEpisode::new(case.pool.clone(), state.rank(case).1, trust, params);
+    let most = if trust > LEAST_TRUST { most } else { 0 };
     let mut used = 0;
     while used < most && !(auto && episode.is_settled(SIZE)) {
         let slate = episode.next_slate(SIZE);

@@ -192,7 +192,7 @@ fn summary_of(settings: &Settings, rows: &[Row]) -> String {
         let (n, ceiling) = rows.first().map_or((0, 0.0), |row| (row.n, 100.0 * row.pool_ceiling));
         let _ = write!(
             text,
-            "\n## {dataset}, {encoder}\n\nn = {n} test questions. A perfect order of the 50 candidates would reach {ceiling:.1}.\n\n{}\n\
+            "\n## {dataset}, {encoder}\n\nn = {n} test questions. A perfect order of the candidates would reach {ceiling:.1}.\n\n{}\n\
              ![learning curve](curve-{dataset}-{encoder}.svg)\n",
             summary::table(&rows, &encoder, &names, "static", &[])
         );

@@ -13,6 +13,7 @@ mod past;
 mod replay;
 mod reranker;
 mod state;
+mod trust;
 #[cfg(test)]
 mod tests;
 
@@ -22,4 +23,5 @@ pub use learner::{Learner, Update};
 pub use lesson::{Lesson, Term};
 pub use past::{Past, PastLabel, PastQuestion, hindsight};
 pub use reranker::{Example, Prior, fit, logit, probability};
+pub use trust::{agreement, trust};
 pub use replay::{lowest_reward, most_similar, random_sample};

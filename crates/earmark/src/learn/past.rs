@@ -5,12 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use crate::{recall::Hindsight, vector::dot};
+use super::trust;
+use crate::{
+    recall::{Hindsight, top_k},
+    vector::dot,
+};
 
 /// Similarities of questions are raised to this power, so that only close ones speak.
 const SHARPNESS: i32 = 6;
 /// Similarities of memories are raised to this power.
 const MEMORY_SHARPNESS: i32 = 4;
+/// Weights up to this do not count.
+const NEGLIGIBLE: f32 = 1e-6;
+/// Telling slates from which on a critic is judged by what it said.
+const JUDGED_FROM: usize = 20;
 /// Past questions that speak about one query.
 const SPEAKING: usize = 50;
 /// Most that the sums of one candidate can reach.
@@ -20,6 +28,8 @@ const MOST: f32 = 2.0;
 #[derive(Debug, Clone, Default)]
 pub struct Past {
     entries: VecDeque<Arc<PastQuestion>>,
+    /// How far the labels of each entry are believed, in [0, 1].
+    trust: Vec<f32>,
     limit: usize,
 }
 
@@ -32,6 +42,10 @@ pub struct PastQuestion {
     pub query: Vec<f32>,
     /// What was said about its candidates.
     pub labels: Vec<PastLabel>,
+    /// How well the labels agree with the static order ([`agreement`](super::agreement)); `None` if they cannot tell.
+    pub agreement: Option<f32>,
+    /// Said outright by the caller: believed without a test.
+    pub explicit: bool,
 }
 
 /// One label of a past question.
@@ -48,7 +62,7 @@ pub struct PastLabel {
 impl Past {
     /// An empty past that keeps at most `limit` questions.
     pub fn new(limit: usize) -> Past {
-        Past { entries: VecDeque::new(), limit }
+        Past { entries: VecDeque::new(), trust: Vec::new(), limit }
     }
 
     /// Adds a question; the oldest leaves when the limit is reached.
@@ -57,11 +71,21 @@ impl Past {
             self.entries.pop_front();
         }
         self.entries.push_back(Arc::new(question));
+        let told: Vec<Option<f32>> = self.entries.iter().map(|past| past.agreement.filter(|_| !past.explicit)).collect();
+        self.trust = trust(&told);
+        let believed = self.trust.iter_mut().zip(&self.entries).filter(|(_, past)| past.explicit);
+        believed.for_each(|(weight, _)| *weight = 1.0);
     }
 
-    /// The questions kept, oldest first.
-    pub fn questions(&self) -> impl Iterator<Item = &PastQuestion> {
-        self.entries.iter().map(Arc::as_ref)
+    /// The questions kept, oldest first, and how far their labels are believed.
+    pub fn questions(&self) -> impl Iterator<Item = (&PastQuestion, f32)> {
+        self.entries.iter().map(Arc::as_ref).zip(self.trust.iter().copied())
+    }
+
+    /// How far a critic's labels of now are believed, in [0, 1]: fully until there is something to judge it by.
+    pub fn critic_trust(&self) -> f32 {
+        let told = self.entries.iter().filter(|past| !past.explicit && past.agreement.is_some()).count();
+        if told < JUDGED_FROM { 1.0 } else { self.trust.last().copied().unwrap_or(1.0) }
     }
 
     /// Number of questions kept.
@@ -74,10 +98,14 @@ impl Past {
         self.entries.is_empty()
     }
 
-/// The past questions that speak about a query: the most similar ones with their weight `max(0, cos)^6`.
+    /// The past questions that speak about a query: the most similar ones with their weight `max(0, cos)^6` times
+    /// the trust in their labels.
     pub fn speaking(&self, query: &[f32]) -> Vec<(&PastQuestion, f32)> {
-        let nearest = self.nearest(query, SPEAKING).into_iter();
-        nearest.map(|(past, cosine)| (past, cosine.max(0.0).powi(SHARPNESS))).filter(|(_, weight)| *weight > 0.0).collect()
+        let weigh =
+            |(past, trust): (&Arc<PastQuestion>, &f32)| trust * dot(query, &past.query).max(0.0).powi(SHARPNESS);
+        let weights: Vec<f32> = self.entries.iter().zip(&self.trust).map(weigh).collect();
+        let order = top_k(&weights, SPEAKING).into_iter();
+        order.filter(|&i| weights[i] > NEGLIGIBLE).map(|i| (self.entries[i].as_ref(), weights[i])).collect()
     }
 
     /// The `n` most similar past questions with their cosine, best first; ties: the later one first.
@@ -124,7 +152,13 @@ mod tests {
 
     fn question(sequence: i64, query: [f32; 2], labels: &[(i64, bool)]) -> PastQuestion {
         let label = |&(key, useful): &(i64, bool)| PastLabel { key, useful, features: Vec::new() };
-        PastQuestion { sequence, query: query.to_vec(), labels: labels.iter().map(label).collect() }
+        PastQuestion {
+            sequence,
+            query: query.to_vec(),
+            labels: labels.iter().map(label).collect(),
+            agreement: None,
+            explicit: true,
+        }
     }
 
     fn past() -> Past {

@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Namespace, Settings, gather::Gathered};
+use super::{Namespace, Settings, feedback::source, gather::Gathered};
 use crate::{
     error::{Error, Result},
-    learn::{Example, Experience, Learner, Past, PastLabel, PastQuestion, Prior, fit},
+    learn::{Example, Experience, Learner, Past, PastLabel, PastQuestion, Prior, agreement, fit, logit},
     params::{Params, Recipe},
     random::Seeded,
     recall::{
-        Adapter, Candidate, Closed, Label, Pool, Ranking, Round, STATIC_PRECISION, STATIC_WEIGHTS, Turn,
+        Adapter, Candidate, Closed, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_PRECISION, STATIC_WEIGHTS, Turn,
     },
     store::{self, Counts, Row, Store, StoredLearned, StoredRecall},
 };
@@ -331,10 +331,10 @@ impl Learned {
         }
     }
 
-    /// Begins the exploration of one question.
-    pub(super) fn turn(&self, params: &Params, pool: &Arc<Pool>, ranking: &Ranking) -> Turn {
+    /// Begins the exploration of one question; `trust` in [0, 1] scales what a label is worth.
+    pub(super) fn turn(&self, params: &Params, pool: &Arc<Pool>, ranking: &Ranking, trust: f32) -> Turn {
         match (params.recipe, &self.state) {
-            (Recipe::Default, _) => Turn::posterior(pool.clone(), ranking.learned.clone(), params),
+            (Recipe::Default, _) => Turn::posterior(pool.clone(), ranking.learned.clone(), trust, params),
             (Recipe::Paper, State::Ear(learner)) => Turn::ear(pool.clone(), learner.adapter(), params),
             (Recipe::Paper, _) => Turn::ear(pool.clone(), &Adapter::zeros(pool.dimension()), params),
         }
@@ -360,10 +360,10 @@ fn is_due(n: i64) -> bool {
 
 /// The weights that the labels of the past make likeliest.
 fn fit_to(past: &Past, start: &[f64]) -> Vec<f64> {
-    let labels = past.questions().flat_map(|question| &question.labels);
-    let usable = labels.filter(|label| label.features.len() == STATIC_WEIGHTS.len());
+    let labels = past.questions().flat_map(|(question, trust)| question.labels.iter().map(move |l| (l, f64::from(trust))));
+    let usable = labels.filter(|(label, trust)| label.features.len() == STATIC_WEIGHTS.len() && *trust > 0.0);
     let examples: Vec<Example> =
-        usable.map(|l| Example { features: &l.features, useful: l.useful, weight: 1.0 }).collect();
+        usable.map(|(l, weight)| Example { features: &l.features, useful: l.useful, weight }).collect();
     fit(&Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION }, &examples, start)
 }
 
@@ -437,16 +437,28 @@ fn version(state: &StoredLearned) -> LearningVersion {
 }
 
 fn past_question(recall: &StoredRecall) -> PastQuestion {
-    let labels = recall.rounds.iter().flat_map(|round| &round.labels).map(|label| PastLabel {
+    let labels = recall.rounds.iter().flat_map(|round| &round.labels);
+    let explicit = labels.clone().all(|label| label.source == source::EXPLICIT);
+    let labels = labels.map(|label| PastLabel {
         key: label.row.0,
         useful: label.useful,
         features: features_of(recall, label.row).iter().map(|&x| f64::from(x)).collect(),
     });
+    let labels: Vec<PastLabel> = labels.collect();
     PastQuestion {
         sequence: recall.sequence.unwrap_or_default(),
         query: recall.log.query_vector.clone(),
-        labels: labels.collect(),
+        agreement: static_agreement(&labels),
+        labels,
+        explicit,
     }
+}
+
+/// How well labels agree with the static order, past feedback left out of it.
+fn static_agreement(labels: &[PastLabel]) -> Option<f32> {
+    let usable: Vec<&PastLabel> = labels.iter().filter(|label| label.features.len() == STATIC_WEIGHTS.len()).collect();
+    let scores: Vec<f64> = usable.iter().map(|l| logit(&STATIC_WEIGHTS[..PAST_FEATURES], &l.features)).collect();
+    agreement(&scores, &usable.iter().map(|l| l.useful).collect::<Vec<_>>())
 }
 
 /// The features that a candidate was logged with; empty if it is not there.

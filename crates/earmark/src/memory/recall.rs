@@ -63,7 +63,7 @@ impl Namespace {
         let wanted = params.candidates.max(2 * size);
         let gathered = self.gather(&request.query, &query, &request.scope, wanted, &learned)?;
         let ranking = learned.rank(params, &gathered);
-        let mut turn = learned.turn(params, &gathered.pool, &ranking);
+        let mut turn = learned.turn(params, &gathered.pool, &ranking, learned.past.critic_trust());
         let judged = match judge.filter(|_| request.explore != Explore::Off) {
             Some(judge) => explore(&mut turn, request, judge, &gathered.memories, params.rounds - 1, size)?,
             None => Vec::new(),
@@ -98,7 +98,7 @@ impl Namespace {
         let gathered = self.gather_again(&recall)?;
         let ranking = learned.rank(params, &gathered);
         let size = recall.rounds.first().map_or(params.slate_size, |round| round.slate.len().max(1));
-        let mut turn = learned.turn(params, &gathered.pool, &ranking);
+        let mut turn = learned.turn(params, &gathered.pool, &ranking, 1.0);
         resume(&mut turn, &recall, &gathered.rows);
         let slate = turn.next_unjudged(size);
         self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, size))?;

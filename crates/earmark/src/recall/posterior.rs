@@ -54,21 +54,23 @@ impl Beliefs {
         Beliefs { prior: log_odds, evidence: vec![0.0; n], spread: vec![0.0; n], judged: vec![false; n] }
     }
 
-    /// Takes in labels (candidate, useful) of one round. `memories [K x d]` has unit rows.
+    /// Takes in labels (candidate, useful) of one round; `trust` in [0, 1] scales what each is worth.
+    /// `memories [K x d]` has unit rows.
     ///
     /// # Panics
     /// If a candidate is out of range.
     pub fn observe(
         &mut self,
         labels: &[(usize, bool)],
+        trust: f32,
         rates: CriticRates,
         propagation: Propagation,
         memories: ArrayView2<f32>,
     ) {
         for &(candidate, useful) in labels {
-            self.evidence[candidate] += rates.evidence(useful);
+            self.evidence[candidate] += trust * rates.evidence(useful);
             self.judged[candidate] = true;
-            let strength = if useful { propagation.useful } else { -propagation.not_useful };
+            let strength = trust * if useful { propagation.useful } else { -propagation.not_useful };
             let similarity = memories.dot(&memories.row(candidate));
             for (spread, cosine) in self.spread.iter_mut().zip(&similarity) {
                 *spread += strength * (cosine - propagation.threshold).max(0.0);
@@ -116,18 +118,19 @@ pub struct PosteriorEpisode {
     params: Params,
     pool: Arc<Pool>,
     unit_memories: Array2<f32>,
+    trust: f32,
     beliefs: Beliefs,
     rounds: Vec<Round>,
 }
 
 impl PosteriorEpisode {
-    /// Starts from the log-odds `[K]` of the learned ranking.
-    pub fn new(pool: Arc<Pool>, log_odds: Vec<f32>, params: &Params) -> Self {
+    /// Starts from the log-odds `[K]` of the learned ranking. `trust` in [0, 1] scales what a label is worth.
+    pub fn new(pool: Arc<Pool>, log_odds: Vec<f32>, trust: f32, params: &Params) -> Self {
         let mut unit_memories = pool.memories().clone();
         for mut row in unit_memories.rows_mut() {
             row.as_slice_mut().into_iter().for_each(normalize);
         }
-        PosteriorEpisode { params: *params, pool, unit_memories, beliefs: Beliefs::new(log_odds), rounds: Vec::new() }
+        PosteriorEpisode { params: *params, pool, unit_memories, trust, beliefs: Beliefs::new(log_odds), rounds: Vec::new() }
     }
 
     /// The slate to have judged next: the likeliest candidates below the cut that nobody judged.
@@ -140,7 +143,7 @@ impl PosteriorEpisode {
         let round = Round { slate: slate.candidates(), labels: labels.to_vec(), noise: Vec::new() };
         let judged: Vec<(usize, bool)> = round.judged().map(|(c, label)| (c.0, label == Label::Useful)).collect();
         let (rates, spread) = (self.rates(), self.propagation());
-        self.beliefs.observe(&judged, rates, spread, self.unit_memories.view());
+        self.beliefs.observe(&judged, self.trust, rates, spread, self.unit_memories.view());
         self.rounds.push(round);
     }
 
@@ -210,11 +213,11 @@ mod tests {
     fn labels_move_the_judged_and_spread_to_the_similar() {
         let memories = array![[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]];
         let mut beliefs = Beliefs::new(vec![0.0, -1.0, -0.5]);
-        beliefs.observe(&[(0, true)], RATES, SPREAD, memories.view());
+        beliefs.observe(&[(0, true)], 1.0, RATES, SPREAD, memories.view());
         let expected = [3.3557, -1.0 + 2.0 * 0.45, -0.5];
         assert!(beliefs.log_odds().iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{beliefs:?}");
         assert_eq!(beliefs.best_slate(2), [0, 1]);
-        beliefs.observe(&[(1, false)], RATES, SPREAD, memories.view());
+        beliefs.observe(&[(1, false)], 1.0, RATES, SPREAD, memories.view());
         assert!((beliefs.log_odds()[1] - (-1.0 - 1.9356)).abs() < 1e-3, "judged: what spread no longer counts");
     }
 
@@ -223,11 +226,11 @@ mod tests {
         let memories = Array2::zeros((5, 2));
         let mut beliefs = Beliefs::new(vec![5.0, 4.0, 3.0, 2.0, 1.0]);
         assert_eq!(beliefs.next_slate(2), [2, 3]);
-        beliefs.observe(&[(2, false), (3, false)], RATES, SPREAD, memories.view());
+        beliefs.observe(&[(2, false), (3, false)], 1.0, RATES, SPREAD, memories.view());
         // 3 - 1.9 > 0 keeps no place among the best two; 4 is all that is left to ask about.
         assert_eq!(beliefs.next_slate(2), [4]);
         let mut one = Beliefs::new(vec![-1.0, -2.0]);
-        one.observe(&[(0, false)], RATES, SPREAD, Array2::zeros((2, 2)).view());
+        one.observe(&[(0, false)], 1.0, RATES, SPREAD, Array2::zeros((2, 2)).view());
         assert!(one.next_slate(1).is_empty(), "the unjudged one would be served anyway");
     }
 

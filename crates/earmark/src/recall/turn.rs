@@ -49,9 +49,9 @@ impl Turn {
         Turn::Ear(Box::new(Episode::new(pool, adapter, params)))
     }
 
-    /// Begins under the `default` recipe, from learned log-odds `[K]`.
-    pub fn posterior(pool: Arc<Pool>, log_odds: Vec<f32>, params: &Params) -> Turn {
-        Turn::Posterior(Box::new(PosteriorEpisode::new(pool, log_odds, params)))
+    /// Begins under the `default` recipe, from learned log-odds `[K]`; `trust` in [0, 1] scales what a label is worth.
+    pub fn posterior(pool: Arc<Pool>, log_odds: Vec<f32>, trust: f32, params: &Params) -> Turn {
+        Turn::Posterior(Box::new(PosteriorEpisode::new(pool, log_odds, trust, params)))
     }
 
     /// The slate to have judged next.
