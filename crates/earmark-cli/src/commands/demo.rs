@@ -96,13 +96,14 @@ fn remember(settings: &Settings, namespace: &Namespace) -> Result<usize> {
 
 fn introduction(remembered: usize, encoder: &str, settings: &Settings, seconds: f64) -> String {
     let place = settings.encoder.url.as_ref().map_or("on this machine".to_owned(), |url| format!("at {}", printable(url)));
-    let bold = Style::new().bold();
+    let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     format!(
         "{bold}Earmark demo{bold:#}\n\
          Remembered {remembered} messages of a chat of three friends in {seconds:.1} s (encoder {}, {place}).\n\
          Now it is asked questions. Each shows what was recalled, then the answer that an agent gave from it; the\n\
          [n] that the answer cites are the feedback. The demo plays the agent from a list of known answers: it cites\n\
-         the recalled messages that hold the answer, and says [NO_CITE] where none does.",
+         the recalled messages that hold the answer, and says [NO_CITE] where none does.\n\
+         {dim}score: what the list is sorted by, in log-odds; meaning: cosine; words: BM25; was: place before learning{dim:#}",
         printable(encoder)
     )
 }
