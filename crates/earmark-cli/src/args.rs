@@ -177,6 +177,9 @@ pub(crate) struct Within {
     /// A filter, for example '{"topic": "billing", "priority": {"gte": 2}}'
     #[arg(long, value_name = "JSON")]
     pub(crate) filter: Option<String>,
+    /// Only memories with this label; may be repeated, then all must be there
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
     /// Only what happened at or after this time
     #[arg(long, value_name = "TIME")]
     pub(crate) after: Option<String>,

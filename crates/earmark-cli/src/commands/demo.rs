@@ -4,7 +4,7 @@
 use std::{collections::HashMap, path::PathBuf, time::Instant};
 
 use anstyle::{AnsiColor, Style};
-use earmark::{Earmark, Error, Explanation, Feedback, FeedbackReport, Namespace, Recall, RecallRequest, Result};
+use earmark::{Earmark, Error, ExplainedCandidate, Explanation, Feedback, FeedbackReport, Namespace, Recall, RecallRequest, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -181,9 +181,29 @@ impl Demo<'_> {
         let (question, recall) = best.ok_or_else(|| Error::invalid("questions", "has no held-out question"))?;
         let explanation = self.namespace.explain(&recall.recall_id)?;
         if !self.settings.json {
-            print_explained(question, &explanation, self.lift(question, recall))?;
+            self.print_explained(question, &explanation, self.lift(question, recall))?;
         }
         Ok(explanation)
+    }
+
+    fn print_explained(&self, question: &Question, explanation: &Explanation, lift: usize) -> Result<()> {
+        let bold = Style::new().bold();
+        let what = match lift {
+            0 => "No held-out question gained a memory among its top five. This is how one of them is explained",
+            _ => "What learning changed, on a question that never got feedback",
+        };
+        print_text(&format!("\n{bold}{what} (earmark explain):{bold:#}\n{}", printable(&question.question)))?;
+        print_text(&format!("known answer: {}\n{}\n", printable(&question.answer), explanation.in_words))?;
+        let near = explanation.candidates.iter().filter(|c| c.rank <= TOP || c.base_rank <= TOP);
+        let marked: Vec<ExplainedCandidate> = near.map(|candidate| self.marked(question, candidate)).collect();
+        print_text(&explain::candidates(&marked))?;
+        if explanation.neighbours.is_empty() { Ok(()) } else { print_text(&format!("\n{}", explain::past(&explanation.neighbours))) }
+    }
+
+    /// The candidate with a mark if it holds the known answer.
+    fn marked(&self, question: &Question, candidate: &ExplainedCandidate) -> ExplainedCandidate {
+        let label = self.holds_answer(question, &candidate.id).then(|| "(answer)".to_owned());
+        ExplainedCandidate { label: label.or_else(|| candidate.label.clone()), ..candidate.clone() }
     }
 
     /// Places that learning lifted an answering memory into the top five from below it; 0 if it lifted none.
@@ -212,18 +232,6 @@ fn print_asked(number: usize, question: &Question, asked: &Asked) -> Result<()> 
         report.not_useful.len(),
         report.learning_version
     ))
-}
-
-fn print_explained(question: &Question, explanation: &Explanation, lift: usize) -> Result<()> {
-    let bold = Style::new().bold();
-    let what = match lift {
-        0 => "No held-out question gained a memory among its top five. This is how one of them is explained",
-        _ => "What learning changed, on a question that never got feedback",
-    };
-    print_text(&format!("\n{bold}{what} (earmark explain):{bold:#}\n{}", printable(&question.question)))?;
-    print_text(&format!("known answer: {}; {}\n", printable(&question.answer), explanation.in_words))?;
-    print_text(&explain::candidates(explanation.candidates.iter().filter(|c| c.rank <= TOP || c.base_rank <= TOP)))?;
-    if explanation.neighbours.is_empty() { Ok(()) } else { print_text(&format!("\n{}", explain::past(&explanation.neighbours))) }
 }
 
 fn conclusion(curve: &[Point], demo: &Demo<'_>) -> String {

@@ -57,7 +57,7 @@ pub(crate) fn candidates<'a>(candidates: impl IntoIterator<Item = &'a ExplainedC
 /// The text, and under it what moved it.
 fn gist_and_reasons(candidate: &ExplainedCandidate) -> String {
     let gist = shortened(&candidate.content, GIST);
-    if candidate.moved_by.is_empty() { gist } else { format!("{gist}\n  {}", printable(&candidate.moved_by.join(", "))) }
+    if candidate.moved_by.is_empty() { gist } else { format!("{gist}\n↳ {}", printable(&candidate.moved_by.join(", "))) }
 }
 
 fn rounds(rounds: &[ExplainedRound]) -> String {

@@ -104,7 +104,7 @@ fn another_model_is_refused_until_reembed() {
     home.set("EARMARK_ENCODER__MODEL", "colours");
     for args in [&["remember", "blue plum"][..], &["recall", "apple"]] {
         let error = home.fails(4, args);
-        assert!(error.contains("`stub`") && error.contains("reembed"), "{error}");
+        assert!(error.contains("`stub (64 dimensions)`") && error.contains("reembed"), "{error}");
     }
     let report = home.json(&["reembed"]);
     assert_eq!((report["encoder"].clone(), report["memories"].clone()), (json!("colours"), json!(2)));
@@ -112,7 +112,8 @@ fn another_model_is_refused_until_reembed() {
     assert_eq!(home.recalled(&["green"])[0], "green pear");
     assert_eq!(home.json(&["learning", "status"])["experiences"], 1, "what was learned from stays");
     assert!(home.ok(&["reembed"]).contains("nothing to do"));
-    home.still_works();
+    home.ok(&["remember", "blue plum"]);
+    assert_eq!(home.recalled(&["blue"])[0], "blue plum");
 }
 
 /// The same name with another dimension is another model too.

@@ -54,6 +54,17 @@ fn what_a_filter_cannot_mean_is_an_error() {
     assert_eq!(home.exported().len(), 1);
 }
 
+#[test]
+fn tags_are_a_filter_of_their_own() {
+    let home = Home::new();
+    home.ok(&["remember", "note m1", "--tag", "home", "--tag", "bins", "--metadata", "{\"n\": 1}"]);
+    home.ok(&["remember", "note m2", "--tag", "home"]);
+    assert_eq!(found(&home, &["note", "--tag", "home"]).len(), 2);
+    assert_eq!(home.recalled(&["note", "--tag", "home", "--tag", "bins"]), ["note m1"]);
+    assert_eq!(home.recalled(&["note", "--tag", "home", "--filter", "{\"n\": 1}"]), ["note m1"]);
+    assert_eq!(home.json(&["forget", "--tag", "bins", "--yes"])["forgotten"], 1);
+}
+
 /// B08: a date as the end of a range.
 #[test]
 fn a_date_is_midnight_and_never_swallows_a_day() {

@@ -187,7 +187,7 @@ fn in_words(candidates: &[ExplainedCandidate], version: i64) -> String {
     }
     let moved = candidates.iter().filter(|c| (c.rank <= 5) != (c.base_rank <= 5)).count() / 2;
     match moved {
-        0 => format!("learned version {version} shows the same five memories as the static ranking"),
+        0 => format!("learned version {version} has the same memories in the top five as the static ranking"),
         1 => format!("learned version {version} brings 1 memory into the top five that the static ranking leaves out"),
         n => format!("learned version {version} brings {n} memories into the top five that the static ranking leaves out"),
     }
