@@ -1,2 +1,255 @@
-//! The laboratory.
-fn main() {}
+//! The `earmark-lab` command.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use earmark::Params;
+use earmark::critic::Quality;
+use earmark::encode::Side;
+use earmark_lab::{data, evidence};
+use earmark_lab::experiments::locomo::{self, Settings};
+use earmark_lab::experiments::plan::ResultFolder;
+use earmark_lab::experiments::recipe_report;
+use earmark_lab::report::Provenance;
+use earmark_lab::split::SplitKind;
+use earmark_lab::text::MemoryText;
+use earmark_lab::vectors::Vectors;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Reproduces the EAR paper and compares recipes
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(flatten)]
+    folders: Folders,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Args)]
+struct Folders {
+    /// Folder of the data sets, one folder each (they are not part of the project)
+    #[arg(long, global = true, env = "EARMARK_LAB_DATA", default_value = "data")]
+    data: PathBuf,
+    /// Folder of vectors that were encoded before
+    #[arg(long, global = true, env = "EARMARK_LAB_CACHE", default_value = "cache")]
+    cache: PathBuf,
+    /// Where result folders go
+    #[arg(long, global = true, default_value = "docs/results")]
+    results: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Counts what is in the data sets
+    Data {
+        /// Which sets; all by default
+        names: Vec<String>,
+    },
+    /// Tables 2 and 3 and the learning curve on LoCoMo
+    Locomo(LocomoArguments),
+    /// The default recipe on any set: static rankings, what it learns, what critic calls add.
+    Recipe(RecipeArguments),
+}
+
+#[derive(Args)]
+struct LocomoArguments {
+    /// Encoders, separated by commas: names or folders of models
+    #[arg(long, value_delimiter = ',', default_value = "all-MiniLM-L6-v2,all-mpnet-base-v2")]
+    encoders: Vec<String>,
+    /// Number of seeds
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Learning rate of the adapter; of several, separated by commas, one is chosen on the training questions
+    #[arg(long, value_delimiter = ',', default_values_t = [Params::paper().learning_rate])]
+    learning_rate: Vec<f32>,
+    /// How questions are divided
+    #[arg(long, value_enum, default_value = "random")]
+    split: SplitKind,
+    /// What text of a memory is encoded
+    #[arg(long, value_enum, default_value = "dated-speaker")]
+    memory_text: MemoryText,
+    /// Other parameters of EAR than the learning rate, as JSON: {"batch_size": 1}
+    #[arg(long)]
+    params: Option<String>,
+    /// One seed and 160 training questions
+    #[arg(long)]
+    quick: bool,
+    /// Name of the result folder after the date; an existing folder is taken up where it stopped
+    #[arg(long)]
+    name: Option<String>,
+    /// Date of the result folder to take up; today by default
+    #[arg(long)]
+    date: Option<String>,
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    match &cli.command {
+        Command::Data { names } => count(&cli.folders, names),
+        Command::Locomo(arguments) => run_locomo(&cli.folders, arguments),
+        Command::Recipe(arguments) => run_recipe(&cli.folders, arguments),
+    }
+}
+
+fn count(folders: &Folders, names: &[String]) -> Result<()> {
+    let all = data::NAMES.map(str::to_owned);
+    println!("{:<14} {:>7} {:>9} {:>10} {:>10}", "set", "banks", "memories", "questions", "with gold");
+    for name in if names.is_empty() { &all[..] } else { names } {
+        let mut set = data::load(&folders.data, name)?;
+        let (banks, memories, questions) = (set.banks.len(), set.memory_count(), set.questions.len());
+        let with_gold = questions - set.drop_without_gold();
+        println!("{name:<14} {banks:>7} {memories:>9} {questions:>10} {with_gold:>10}");
+    }
+    Ok(())
+}
+
+fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
+    let settings = arguments.settings()?;
+    let mut dataset = data::load(&folders.data, "locomo")?;
+    let dropped = dataset.drop_without_gold();
+    let provenance = Provenance::here(command_line());
+    let date = arguments.date.as_ref().unwrap_or(&provenance.date);
+    let path = folders.results.join(format!("{date}-{}", arguments.folder_name()));
+    let folder = ResultFolder::open(&path)?;
+    for encoder in &arguments.encoders {
+        let progress = bar(&format!("{encoder}: training and testing"));
+        let name = short_name(encoder);
+        let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, texts, side);
+        locomo::run(&settings, &folder, &dataset, &name, &mut encode, &progress)?;
+        progress.finish_and_clear();
+    }
+    locomo::write_report(&settings, &folder, dropped, &provenance)?;
+    print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);
+    println!("\nwritten to {}", path.display());
+    Ok(())
+}
+
+#[derive(Args)]
+struct RecipeArguments {
+    /// Data sets, comma-separated.
+    #[arg(long, value_delimiter = ',', default_value = "locomo")]
+    sets: Vec<String>,
+    /// Names or folders of encoders, comma-separated.
+    #[arg(long, value_delimiter = ',', default_value = "all-MiniLM-L6-v2")]
+    encoders: Vec<String>,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// How questions are divided into training and test.
+    #[arg(long, value_enum, default_value = "random")]
+    split: SplitKind,
+    /// Precision of the simulated critic, in percent.
+    #[arg(long, default_value_t = 88)]
+    precision: u8,
+    /// Recall of the simulated critic, in percent.
+    #[arg(long, default_value_t = 86)]
+    recall: u8,
+    /// One seed and few questions.
+    #[arg(long)]
+    quick: bool,
+    /// Name of the result folder, after the date.
+    #[arg(long)]
+    name: Option<String>,
+    /// Date of the result folder; today if not given.
+    #[arg(long)]
+    date: Option<String>,
+}
+
+fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
+    let quality = Quality {
+        precision: f32::from(arguments.precision) / 100.0,
+        recall: f32::from(arguments.recall) / 100.0,
+        ..Quality::paper()
+    };
+    quality.check()?;
+    let settings =
+        recipe_report::Settings { seeds: arguments.seeds, split: arguments.split, quality, quick: arguments.quick };
+    let provenance = Provenance::here(command_line());
+    let date = arguments.date.as_ref().unwrap_or(&provenance.date);
+    let quick = if arguments.quick { "-quick" } else { "" };
+    let name = arguments.name.clone().unwrap_or_else(|| format!("recipe-default-{}{quick}", arguments.split.name()));
+    let path = folders.results.join(format!("{date}-{name}"));
+    let folder = ResultFolder::open(&path)?;
+    for set in &arguments.sets {
+        let mut dataset = data::load(&folders.data, set)?;
+        dataset.drop_without_gold();
+        dataset.questions.retain(|question| question.gold.len() <= 5 || set == "locomo");
+        for encoder in &arguments.encoders {
+            let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, texts, side);
+            let cases = evidence::prepare(&dataset, &mut encode)?;
+            let progress = bar(&format!("{set}, {encoder}"));
+            recipe_report::run(&settings, &folder, &dataset, &short_name(encoder), &cases, &progress)?;
+            progress.finish_and_clear();
+            recipe_report::write_report(&settings, &folder, &provenance)?;
+        }
+    }
+    print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);
+    println!("\nwritten to {}", path.display());
+    Ok(())
+}
+
+/// Encodes through the cache, with a bar.
+fn encode(encoder: &str, cache: &Path, texts: &[&str], side: Side) -> Result<Vec<Vec<f32>>> {
+    let encoding = bar(&format!("{encoder}: encoding"));
+    let mut vectors = Vectors::open(encoder, cache)?;
+    let told = |done, total| {
+        encoding.set_length(total as u64);
+        encoding.set_position(done as u64);
+    };
+    let encoded = vectors.encode(texts, side, told);
+    encoding.finish_and_clear();
+    encoded
+}
+
+impl LocomoArguments {
+    fn settings(&self) -> Result<Settings> {
+        let params = match &self.params {
+            Some(json) => serde_json::from_str(json).context("--params is not a JSON object of parameters")?,
+            None => Params::paper(),
+        };
+        for learning_rate in &self.learning_rate {
+            Params { learning_rate: *learning_rate, ..params }.check()?;
+        }
+        Ok(Settings {
+            params,
+            learning_rates: self.learning_rate.clone(),
+            seeds: self.seeds,
+            split: self.split,
+            memory_text: self.memory_text,
+            quick: self.quick,
+        })
+    }
+
+    fn folder_name(&self) -> String {
+        let quick = if self.quick { "-quick" } else { "" };
+        let rates = self.learning_rate.iter().map(f32::to_string).collect::<Vec<_>>().join("-");
+        let name = || format!("locomo-{}-lr{rates}{quick}", self.split.name());
+        self.name.clone().unwrap_or_else(name)
+    }
+}
+
+/// The last part of a name or folder.
+fn short_name(encoder: &str) -> String {
+    encoder.trim_end_matches('/').rsplit('/').next().unwrap_or(encoder).to_owned()
+}
+
+/// The command as it was typed, without the folders, which differ from machine to machine.
+fn command_line() -> String {
+    let mut words = vec!["earmark-lab".to_owned()];
+    let mut given = std::env::args().skip(1);
+    while let Some(word) = given.next() {
+        match word.as_str() {
+            "--data" | "--cache" | "--results" => drop(given.next()),
+            _ if ["--data=", "--cache=", "--results="].iter().any(|flag| word.starts_with(flag)) => {}
+            _ => words.push(word),
+        }
+    }
+    words.join(" ")
+}
+
+fn bar(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
+    ProgressBar::new(0).with_message(what.to_owned()).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

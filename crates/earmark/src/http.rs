@@ -129,7 +129,8 @@ impl Endpoint {
         let status = response.status();
         let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let text = response.body_mut().with_config().limit(LARGEST_ANSWER_BYTES).lossy_utf8(true).read_to_string();
-        let text = text.map_err(|error| Failure { reason: format!("the answer broke off: {error}"), again: Some(None) })?;
+        let text =
+            text.map_err(|error| Failure { reason: format!("the answer broke off: {error}"), again: Some(None) })?;
         if status.is_success() {
             let parsed = serde_json::from_str(&text);
             return parsed.map_err(|error| Failure {
@@ -211,7 +212,8 @@ pub(crate) mod stub {
         while !head.ends_with("\r\n\r\n") {
             assert!(stream.read_line(&mut head).unwrap() > 0, "the request broke off");
         }
-        let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        let length =
+            head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
         let mut body = vec![0; length.unwrap_or(0)];
         stream.read_exact(&mut body).unwrap();
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -259,7 +261,8 @@ mod tests {
     #[test]
     fn a_busy_endpoint_is_called_again() {
         let busy = ("429 Too Many Requests", "retry-after: 0\r\n", String::new());
-        let (base, asked) = stub::serve(vec![busy, ("503 Busy", "", String::new()), ("200 OK", "", "{\"a\": 1}".into())]);
+        let (base, asked) =
+            stub::serve(vec![busy, ("503 Busy", "", String::new()), ("200 OK", "", "{\"a\": 1}".into())]);
         let answer = endpoint(&base, 4).post(&serde_json::json!({"q": "é"})).unwrap();
         assert_eq!(answer["a"], 1);
         let requests: Vec<_> = asked.iter().collect();

@@ -197,7 +197,8 @@ pub fn encode_all(
     let keys: Vec<Key> = texts.iter().map(|text| cache.key(text, side)).collect();
     let mut missing: HashMap<&Key, &str> = HashMap::new();
     let absent = keys.iter().zip(texts).filter(|(key, _)| !cache.index.contains_key(*key));
-    let mut rest: Vec<&str> = absent.filter_map(|(key, text)| missing.insert(key, text).is_none().then_some(*text)).collect();
+    let mut rest: Vec<&str> =
+        absent.filter_map(|(key, text)| missing.insert(key, text).is_none().then_some(*text)).collect();
     let mut done = texts.len() - rest.len();
     progress(done, texts.len());
     for window in rest.chunks_mut(WINDOW) {
@@ -209,7 +210,8 @@ pub fn encode_all(
             progress(done, texts.len());
         }
     }
-    let damaged = || Error::Corrupt { path: cache.path.clone(), reason: "a vector that was just written is gone".into() };
+    let damaged =
+        || Error::Corrupt { path: cache.path.clone(), reason: "a vector that was just written is gone".into() };
     keys.iter().map(|key| cache.vector(key).ok_or_else(damaged)).collect()
 }
 
@@ -235,7 +237,8 @@ fn header(model: &str, dimension: usize, precision: Precision) -> [u8; HEADER] {
 }
 
 fn file_name(model: &str, dimension: usize, precision: Precision) -> String {
-    let plain: String = model.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    let plain: String =
+        model.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
     let plain = plain.trim_start_matches('.');
     let hash = &blake3::hash(model.as_bytes()).to_hex()[..8];
     let suffix = if precision == Precision::F16 { "f16" } else { "f32" };

@@ -159,7 +159,8 @@ fn wrong_indices(indices: &[Option<u64>], expected: usize) -> String {
 fn read_vector(item: &Value) -> Result<Vec<f32>, String> {
     match item.get("embedding") {
         Some(Value::Array(values)) => {
-            let numbers: Option<Vec<f32>> = values.iter().map(|value| value.as_f64().map(|value| value as f32)).collect();
+            let numbers: Option<Vec<f32>> =
+                values.iter().map(|value| value.as_f64().map(|value| value as f32)).collect();
             numbers.ok_or_else(|| "a vector holds something that is no number".into())
         }
         Some(Value::String(text)) => decode(text),
@@ -203,7 +204,8 @@ mod tests {
         assert_eq!(encode(reversed).unwrap(), expected);
         let plain = json!([{"embedding": [1, 0.5]}, {"embedding": [2, 0.5]}, {"embedding": [3, 0.5]}]);
         assert_eq!(encode(plain).unwrap(), expected);
-        let base64 = json!([{"embedding": "AACAPwAAAD8="}, {"embedding": "AAAAQAAAAD8="}, {"embedding": "AABAQAAAAD8="}]);
+        let base64 =
+            json!([{"embedding": "AACAPwAAAD8="}, {"embedding": "AAAAQAAAAD8="}, {"embedding": "AABAQAAAAD8="}]);
         assert_eq!(encode(base64).unwrap(), expected);
     }
 
@@ -228,7 +230,8 @@ mod tests {
 
     #[test]
     fn batches_keep_the_order() {
-        let part = |values: &[f32]| json!({"data": values.iter().map(|v| json!({"embedding": [v, 0]})).collect::<Vec<_>>()});
+        let part =
+            |values: &[f32]| json!({"data": values.iter().map(|v| json!({"embedding": [v, 0]})).collect::<Vec<_>>()});
         let (mut remote, asked) = remote(vec![part(&[1.0, 2.0]), part(&[3.0])]);
         remote.options.batch_size = 2;
         remote.options.memory_prefix = "passage: ".into();

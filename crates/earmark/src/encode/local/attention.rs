@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn buckets_of_distances() {
-        let expected = [(0, 0), (-1, 1), (-7, 7), (-8, 8), (-11, 8), (-12, 9), (-127, 15), (-400, 15), (1, 17), (400, 31)];
+        let expected =
+            [(0, 0), (-1, 1), (-7, 7), (-8, 8), (-11, 8), (-12, 9), (-127, 15), (-400, 15), (1, 17), (400, 31)];
         for (distance, expected) in expected {
             assert_eq!(bucket(distance, 32), expected, "{distance}");
         }

@@ -20,7 +20,9 @@ pub(super) enum Format {
     Bf16,
     F64,
     /// Integers and the like: in the file, never read.
-    Other { size: usize },
+    Other {
+        size: usize,
+    },
 }
 
 impl Format {

@@ -130,7 +130,9 @@ impl Head {
                 "Transformer" => {}
                 "Pooling" => head.pooling = read_pooling(&folder.join(&module.path).join("config.json"))?,
                 "Normalize" => head.normalize = true,
-                other => return Err(format!("{}: module `{other}` is not supported", folder.join("modules.json").display())),
+                other => {
+                    return Err(format!("{}: module `{other}` is not supported", folder.join("modules.json").display()));
+                }
             }
         }
         head.set_prefixes(read_json(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default());

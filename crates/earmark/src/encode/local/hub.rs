@@ -35,7 +35,8 @@ pub(super) fn fetch(name: &str) -> Result<PathBuf> {
         builder = builder.with_token(Some(token).filter(|token| !token.is_empty()));
     }
     let api = builder.build().map_err(|error| error.to_string())?;
-    download(&api.model(name.to_owned())).map_err(|error| format!("{name} could not be downloaded from the hub: {error}"))
+    download(&api.model(name.to_owned()))
+        .map_err(|error| format!("{name} could not be downloaded from the hub: {error}"))
 }
 
 /// The folder when configuration, tokenizer and weights are in the cache.
@@ -49,7 +50,8 @@ fn cached(cache: &CacheRepo) -> Option<PathBuf> {
 fn download(repo: &ApiRepo) -> Result<PathBuf> {
     let files = repo.info().map_err(|error| error.to_string())?.siblings;
     let has = |name: &str| files.iter().any(|file| file.rfilename == name);
-    let pooling = files.iter().map(|file| file.rfilename.as_str()).filter(|name| name.ends_with("_Pooling/config.json"));
+    let pooling =
+        files.iter().map(|file| file.rfilename.as_str()).filter(|name| name.ends_with("_Pooling/config.json"));
     let weights = WEIGHTS.into_iter().find(|name| has(name));
     let weights = weights.ok_or("it has neither model.safetensors nor pytorch_model.bin")?;
     let settings = SETTINGS.into_iter().filter(|name| has(name));
@@ -74,7 +76,9 @@ mod tests {
 
     #[test]
     fn offline_values() {
-        for (value, on) in [(None, false), (Some(""), false), (Some("0"), false), (Some("1"), true), (Some("True"), true)] {
+        for (value, on) in
+            [(None, false), (Some(""), false), (Some("0"), false), (Some("1"), true), (Some("True"), true)]
+        {
             assert_eq!(is_on(value), on, "{value:?}");
         }
     }

@@ -5,6 +5,8 @@
 //! therefore pays for no packing. Each output is one sum in the order of the depth, whatever the number of
 //! rows, so a row's result does not depend on its neighbours.
 
+use std::ops::Range;
+
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use super::buffer::Buffer;
@@ -13,6 +15,8 @@ use super::buffer::Buffer;
 const PANEL_VECTORS: usize = 2;
 /// Values of a panel that stay in the first cache level while rows pass by.
 const PANEL_BLOCK: usize = 6 * 1024;
+/// Depth that is worked off before the next: a deeper input would leave too few rows in the second cache level.
+const SLAB_DEPTH: usize = 384;
 /// Values of the input that stay in the second cache level while all panels pass by.
 const INPUT_BLOCK: usize = 64 * 1024;
 
@@ -149,14 +153,11 @@ impl WithSimd for Product<'_> {
     fn with_simd<S: Simd>(mut self, simd: S) {
         // Two accumulators a row, two panel vectors and one input value have to fit the registers.
         let tile_rows = if S::REGISTER_COUNT >= 32 { 12 } else { 6 };
-        let row_block = (INPUT_BLOCK / self.matrix.depth.max(1)).max(tile_rows) / tile_rows * tile_rows;
-        for block in blocks(self.input.count, row_block) {
-            for panel in 0..self.matrix.padded_columns() / self.matrix.width {
-                for depth in blocks(self.matrix.depth, PANEL_BLOCK / self.matrix.width) {
-                    for group in blocks(block.len(), tile_rows) {
-                        let tile = Tile { row: block.start + group.start, panel, depth: depth.clone() };
-                        self.tile_of(simd, group.len(), tile);
-                    }
+        for slab in blocks(self.matrix.depth, SLAB_DEPTH) {
+            let rows = (INPUT_BLOCK / slab.len().max(1)).max(tile_rows) / tile_rows * tile_rows;
+            for block in blocks(self.input.count, rows) {
+                for panel in 0..self.matrix.padded_columns() / self.matrix.width {
+                    self.panel(simd, panel, block.clone(), slab.clone(), tile_rows);
                 }
             }
         }
@@ -165,7 +166,7 @@ impl WithSimd for Product<'_> {
 
 /// Cuts `0..len` into ranges of at most `most`, as equal as they can be.
 #[inline(always)]
-fn blocks(len: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+fn blocks(len: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     let count = len.div_ceil(most).max(1);
     (0..count).map(move |index| index * len / count..(index + 1) * len / count)
 }
@@ -174,10 +175,21 @@ fn blocks(len: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize
 struct Tile {
     row: usize,
     panel: usize,
-    depth: std::ops::Range<usize>,
+    depth: Range<usize>,
 }
 
 impl Product<'_> {
+    /// Adds a slab of the depth of one panel to a block of rows.
+    #[inline(always)]
+    fn panel<S: Simd>(&mut self, simd: S, panel: usize, block: Range<usize>, slab: Range<usize>, tile_rows: usize) {
+        for slice in blocks(slab.len(), PANEL_BLOCK / self.matrix.width) {
+            for group in blocks(block.len(), tile_rows) {
+                let depth = slab.start + slice.start..slab.start + slice.end;
+                self.tile_of(simd, group.len(), Tile { row: block.start + group.start, panel, depth });
+            }
+        }
+    }
+
     #[inline(always)]
     fn tile_of<S: Simd>(&mut self, simd: S, rows: usize, tile: Tile) {
         match rows {
@@ -328,12 +340,15 @@ mod tests {
         bias.resize(matrix.padded_columns(), 0.0);
         let old = values(rows * columns, 4);
         let input = Rows { values: &a, stride: depth, count: rows };
-        for (start, keep, add) in [(Start::Zero, 0.0, 0.0), (Start::Bias(&bias), 0.0, 1.0), (Start::Add(&bias), 1.0, 1.0)] {
+        for (start, keep, add) in
+            [(Start::Zero, 0.0, 0.0), (Start::Bias(&bias), 0.0, 1.0), (Start::Add(&bias), 1.0, 1.0)]
+        {
             let mut out = old.clone();
             multiply(arch, input, &matrix, start, &mut out, columns);
             for (at, value) in out.iter().enumerate() {
                 let (row, column) = (at / columns, at % columns);
-                let dot: f64 = (0..depth).map(|d| f64::from(a[row * depth + d]) * f64::from(w[column * depth + d])).sum();
+                let dot: f64 =
+                    (0..depth).map(|d| f64::from(a[row * depth + d]) * f64::from(w[column * depth + d])).sum();
                 let expected = dot + f64::from(keep * old[at]) + f64::from(add * bias[column]);
                 assert!((f64::from(*value) - expected).abs() < 1e-4, "[{rows}x{depth}x{columns}] {row},{column}");
             }

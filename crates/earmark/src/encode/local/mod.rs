@@ -31,7 +31,6 @@ use crate::vector;
 
 pub use self::static_vectors::StaticVectors;
 
-
 /// Most tokens that pass through the layers together: enough to use each weight many times while it is in the
 /// cache, few enough for the activations to stay there.
 const BATCH_TOKENS: usize = 256;
@@ -238,7 +237,9 @@ fn load(folder: &Path) -> checkpoint::Result<(Windows, Transformer, Head)> {
     let largest = tokenizer.get_vocab_size(true);
     if largest > config.vocab_size {
         let known = config.vocab_size;
-        return Err(format!("tokenizer.json has {largest} tokens, but config.json only {known}; they do not belong together"));
+        return Err(format!(
+            "tokenizer.json has {largest} tokens, but config.json only {known}; they do not belong together"
+        ));
     }
     let transformer = Transformer::read(&Checkpoint::open(folder)?, &config, head.window)?;
     Ok((Windows::new(tokenizer, head.window)?, transformer, head))

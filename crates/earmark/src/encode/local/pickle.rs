@@ -286,7 +286,8 @@ mod tests {
     #[test]
     fn a_small_dictionary() {
         // pickle.dumps({"a": (1, 258), "b": -1}, protocol=2)
-        let bytes = b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01K\x01M\x02\x01\x86q\x02X\x01\x00\x00\x00bq\x03J\xff\xff\xff\xffu.";
+        let bytes =
+            b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01K\x01M\x02\x01\x86q\x02X\x01\x00\x00\x00bq\x03J\xff\xff\xff\xffu.";
         let (value, len) = read(bytes).unwrap();
         let tuple = Value::Tuple([Value::Int(1), Value::Int(258)].into());
         let expected = vec![(Value::Text("a".into()), tuple), (Value::Text("b".into()), Value::Int(-1))];

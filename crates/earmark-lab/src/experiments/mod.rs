@@ -1,0 +1,8 @@
+//! One file for each experiment; [`plan`] is what they share: runs that can be taken up again, rows, folders.
+
+pub mod locomo;
+pub mod plan;
+pub mod select;
+pub mod summary;
+pub mod recipe;
+pub mod recipe_report;

@@ -1,0 +1,20 @@
+//! The laboratory: reproduces the EAR paper and compares recipes.
+//!
+//! In reading order: [`data`] (sets in one form), [`text`] (what of a memory is encoded), [`candidates`] (the pool of
+//! each question), [`split`], [`methods`] (a list of parameter values), [`runner`] (train and test one of them),
+//! [`metrics`] and [`stats`], [`experiments`], and what they leave behind: [`rows`], [`figure`], [`report`].
+
+pub mod candidates;
+pub mod data;
+pub mod evidence;
+pub mod experiments;
+pub mod figure;
+pub mod methods;
+pub mod metrics;
+pub mod report;
+pub mod rows;
+pub mod runner;
+pub mod split;
+pub mod stats;
+pub mod text;
+pub mod vectors;

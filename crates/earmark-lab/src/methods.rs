@@ -1,0 +1,60 @@
+//! What is compared, as a list of parameter values.
+
+use earmark::{Params, TrainingSlate};
+
+/// How a trained adapter answers a test question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inference {
+    /// The best five by adapted relevance; no critic call.
+    AdapterOnly,
+    /// `T - 1` rounds with the critic, which sees the test question's labels.
+    Explorer,
+}
+
+/// One line of a methods table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Method {
+    /// Its name in result rows.
+    pub name: &'static str,
+    /// Parameters of training and inference.
+    pub params: Params,
+    /// Whether anything is learned before the test.
+    pub trains: bool,
+    /// How it answers.
+    pub inference: Inference,
+}
+
+/// The rows of Tables 2 and 3; `ear` holds what they have in common (learning rate, initialisation, ...).
+pub fn paper(ear: &Params) -> Vec<Method> {
+    let rl = Params { training_slate: TrainingSlate::Gumbel, rounds: 1, replay_size: 0, ..*ear };
+    let buffer = Params { replay_size: ear.replay_size, ..rl };
+    let explorer = Params { replay_size: 0, ..*ear };
+    let method = |name, params, trains, inference| Method { name, params, trains, inference };
+    vec![
+        method("only-retriever", *ear, false, Inference::AdapterOnly),
+        method("rl-update", rl, true, Inference::AdapterOnly),
+        method("explorer-in-training", explorer, true, Inference::AdapterOnly),
+        method("buffer-in-training", buffer, true, Inference::AdapterOnly),
+        method("ear", *ear, true, Inference::AdapterOnly),
+        method("explorer-only", *ear, false, Inference::Explorer),
+        method("ear-explorer", *ear, true, Inference::Explorer),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ablations_differ_in_what_they_are_named_after() {
+        let methods = paper(&Params::paper());
+        let of = |name: &str| methods.iter().find(|method| method.name == name).unwrap();
+        let calls = |name: &str| (of(name).params.rounds, of(name).params.replay_size);
+        assert_eq!(calls("rl-update"), (1, 0));
+        assert_eq!(calls("buffer-in-training"), (1, 4));
+        assert_eq!(calls("explorer-in-training"), (4, 0));
+        assert_eq!(of("ear").params, of("ear-explorer").params);
+        assert_eq!(of("buffer-in-training").params.training_slate, TrainingSlate::Gumbel);
+        assert!(methods.iter().all(|method| method.params.check().is_ok()));
+    }
+}
