@@ -121,7 +121,9 @@ fn filled(words: impl Iterator<Item = String>, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in words {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 2 + word.chars().count() <= width => line.push_str(&format!("  {word}")),
+            Some(line) if line.chars().count() + 2 + word.chars().count() <= width => {
+                line.push_str(&format!("  {word}"))
+            }
             _ => lines.push(word),
         }
     }
@@ -202,7 +204,11 @@ mod tests {
 
     fn sample() -> Rows {
         let mut rows = table(&["", "score", "memory"]);
-        rows.add(["[1]".to_owned(), "0.91".to_owned(), "The spare key hangs behind the boiler in the hall.".to_owned()]);
+        rows.add([
+            "[1]".to_owned(),
+            "0.91".to_owned(),
+            "The spare key hangs behind the boiler in the hall.".to_owned(),
+        ]);
         rows.add(["[10]".to_owned(), "-12.5".to_owned(), "The bin day is Tuesday.".to_owned()]);
         rows
     }

@@ -4,7 +4,9 @@
 use std::{collections::HashMap, path::PathBuf, time::Instant};
 
 use anstyle::{AnsiColor, Style};
-use earmark::{Earmark, Error, ExplainedCandidate, Explanation, Feedback, FeedbackReport, Namespace, Recall, RecallRequest, Result};
+use earmark::{
+    Earmark, Error, ExplainedCandidate, Explanation, Feedback, FeedbackReport, Namespace, Recall, RecallRequest, Result,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -77,13 +79,19 @@ pub(crate) fn run(settings: &Settings, shown: usize, keep: Option<PathBuf>) -> R
         return print_json(&Report { remembered, asked, explained, curve });
     }
     print_text(&conclusion(&curve, &demo))?;
-    keep.map_or(Ok(()), |folder| print_text(&format!("\nGo on with it: earmark --data-dir {} recall \"...\"", folder.display())))
+    keep.map_or(Ok(()), |folder| {
+        print_text(&format!("\nGo on with it: earmark --data-dir {} recall \"...\"", folder.display()))
+    })
 }
 
 /// A folder to keep the demo in must be new: the sample is not to land among somebody's memories.
 fn refuse_used(folder: &std::path::Path) -> Result<()> {
     let used = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if used { Err(Error::invalid("keep", format!("names {}, which holds files; name a new folder", folder.display()))) } else { Ok(()) }
+    if used {
+        Err(Error::invalid("keep", format!("names {}, which holds files; name a new folder", folder.display())))
+    } else {
+        Ok(())
+    }
 }
 
 /// Stores the conversation.
@@ -95,7 +103,8 @@ fn remember(settings: &Settings, namespace: &Namespace) -> Result<usize> {
 }
 
 fn introduction(remembered: usize, encoder: &str, settings: &Settings, seconds: f64) -> String {
-    let place = settings.encoder.url.as_ref().map_or("on this machine".to_owned(), |url| format!("at {}", printable(url)));
+    let place =
+        settings.encoder.url.as_ref().map_or("on this machine".to_owned(), |url| format!("at {}", printable(url)));
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     format!(
         "{bold}Earmark demo{bold:#}\n\
@@ -110,7 +119,8 @@ fn introduction(remembered: usize, encoder: &str, settings: &Settings, seconds: 
 
 impl Demo<'_> {
     fn new<'a>(settings: &'a Settings, namespace: &'a Namespace) -> Result<Demo<'a>> {
-        let name = |memory: &earmark::Memory| memory.metadata.get("turn").and_then(|t| t.as_str()).unwrap_or("").to_owned();
+        let name =
+            |memory: &earmark::Memory| memory.metadata.get("turn").and_then(|t| t.as_str()).unwrap_or("").to_owned();
         let memories = namespace.list(&Default::default(), usize::MAX)?;
         let turns = memories.iter().map(|memory| (memory.id.clone(), name(memory))).collect();
         let (train, test) = questions()?;
@@ -135,7 +145,10 @@ impl Demo<'_> {
         }
         let more = self.train.len().saturating_sub(shown);
         if !self.settings.json && more > 0 {
-            print_text(&format!("\n{} asked and closed in the same way.", counted(more, "more question was", "more questions were")))?;
+            print_text(&format!(
+                "\n{} asked and closed in the same way.",
+                counted(more, "more question was", "more questions were")
+            ))?;
         }
         Ok((asked, curve))
     }
@@ -153,7 +166,11 @@ impl Demo<'_> {
     fn answer(&self, question: &Question, recall: &Recall) -> String {
         let gold = recall.results.iter().filter(|result| self.holds_answer(question, &result.memory.id));
         let marks: String = gold.map(|result| format!("[{}]", result.rank)).collect();
-        if marks.is_empty() { "I do not find that in my memory. [NO_CITE]".to_owned() } else { format!("{} {marks}", question.answer) }
+        if marks.is_empty() {
+            "I do not find that in my memory. [NO_CITE]".to_owned()
+        } else {
+            format!("{} {marks}", question.answer)
+        }
     }
 
     fn holds_answer(&self, question: &Question, id: &str) -> bool {
@@ -197,7 +214,11 @@ impl Demo<'_> {
         let near = explanation.candidates.iter().filter(|c| c.rank <= TOP || c.base_rank <= TOP);
         let marked: Vec<ExplainedCandidate> = near.map(|candidate| self.marked(question, candidate)).collect();
         print_text(&explain::candidates(&marked))?;
-        if explanation.neighbours.is_empty() { Ok(()) } else { print_text(&format!("\n{}", explain::past(&explanation.neighbours))) }
+        if explanation.neighbours.is_empty() {
+            Ok(())
+        } else {
+            print_text(&format!("\n{}", explain::past(&explanation.neighbours)))
+        }
     }
 
     /// The candidate with a mark if it holds the known answer.
@@ -221,7 +242,8 @@ fn questions() -> Result<(Vec<Question>, Vec<Question>)> {
 }
 
 fn print_asked(number: usize, question: &Question, asked: &Asked) -> Result<()> {
-    let (bold, green, dim) = (Style::new().bold(), Style::new().fg_color(Some(AnsiColor::Green.into())), Style::new().dimmed());
+    let (bold, green, dim) =
+        (Style::new().bold(), Style::new().fg_color(Some(AnsiColor::Green.into())), Style::new().dimmed());
     print_text(&format!("\n{bold}{number}. {}{bold:#}", printable(&question.question)))?;
     print_text(&recall::slate(&asked.recall))?;
     print_text(&format!("{green}answer{green:#}    {}", printable(&asked.answer)))?;

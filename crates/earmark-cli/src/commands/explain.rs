@@ -57,7 +57,11 @@ pub(crate) fn candidates<'a>(candidates: impl IntoIterator<Item = &'a ExplainedC
 /// The text, and under it what moved it.
 fn gist_and_reasons(candidate: &ExplainedCandidate) -> String {
     let gist = shortened(&candidate.content, GIST);
-    if candidate.moved_by.is_empty() { gist } else { format!("{gist}\n↳ {}", printable(&candidate.moved_by.join(", "))) }
+    if candidate.moved_by.is_empty() {
+        gist
+    } else {
+        format!("{gist}\n↳ {}", printable(&candidate.moved_by.join(", ")))
+    }
 }
 
 fn rounds(rounds: &[ExplainedRound]) -> String {
@@ -78,11 +82,7 @@ fn rounds(rounds: &[ExplainedRound]) -> String {
 pub(crate) fn past(neighbours: &[Neighbour]) -> String {
     let mut rows = table(&["similar", "past question", "useful then"]);
     for neighbour in neighbours {
-        rows.add([
-            format!("{:.2}", neighbour.similarity),
-            shortened(&neighbour.query, 50),
-            useful_then(neighbour),
-        ]);
+        rows.add([format!("{:.2}", neighbour.similarity), shortened(&neighbour.query, 50), useful_then(neighbour)]);
     }
     rows.to_string()
 }

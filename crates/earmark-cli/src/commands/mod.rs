@@ -109,9 +109,8 @@ fn confirmed(question: &str) -> Result<bool> {
 }
 
 fn scope(within: &Within) -> Result<Scope> {
-    let instant = |field: &str, text: &Option<String>| {
-        text.as_ref().map(|t| parse_instant(field, &t.clone().into())).transpose()
-    };
+    let instant =
+        |field: &str, text: &Option<String>| text.as_ref().map(|t| parse_instant(field, &t.clone().into())).transpose();
     Ok(Scope {
         user_id: within.owner.user_id.clone(),
         agent_id: within.owner.agent_id.clone(),
@@ -125,7 +124,8 @@ fn scope(within: &Within) -> Result<Scope> {
 /// `--filter` and each `--tag` together.
 fn filter(within: &Within) -> Result<Option<Filter>> {
     let tagged = within.tags.iter().map(|tag| Ok(json!({ "tags": { "contains": tag } })));
-    let mut parts: Vec<Value> = within.filter.as_deref().map(read_filter).into_iter().chain(tagged).collect::<Result<_>>()?;
+    let mut parts: Vec<Value> =
+        within.filter.as_deref().map(read_filter).into_iter().chain(tagged).collect::<Result<_>>()?;
     match parts.len() {
         0 => Ok(None),
         1 => Filter::parse(&parts.remove(0)).map(Some),

@@ -57,7 +57,9 @@ fn vectors_meet_their_texts() {
         };
         texts.iter().map(|t| json!({"embedding": encoded(t)})).collect()
     }
-    for (name, data) in [("reversed", reversed as fn(&[String]) -> Value), ("without index", without_index), ("base64", base64)] {
+    for (name, data) in
+        [("reversed", reversed as fn(&[String]) -> Value), ("without index", without_index), ("base64", base64)]
+    {
         let home = Home::with(Stub::serve(move |texts| ("200 OK", json!({"data": data(texts)}))));
         home.ok(&[&["remember"], &FRUIT[..]].concat());
         for fruit in FRUIT {

@@ -24,7 +24,8 @@ fn citations_are_read_as_they_are_written() {
     let check = |answer: &str, used: &[usize], unknown: &[usize]| {
         let (id, shown) = recall(&home);
         assert_eq!(shown.len(), 5);
-        let report = home.pipe(answer.as_bytes(), &["feedback", &id, "--answer", "-", "--json"]).expect(0, &[answer]).out;
+        let report =
+            home.pipe(answer.as_bytes(), &["feedback", &id, "--answer", "-", "--json"]).expect(0, &[answer]).out;
         let report: Value = serde_json::from_str(&report).unwrap();
         let expected: Vec<&String> = used.iter().map(|place| &shown[place - 1]).collect();
         assert_eq!(report["useful"], json!(expected), "{answer}");
@@ -137,8 +138,10 @@ fn forgetting_many_wants_a_yes() {
 #[test]
 fn praise_lifts_and_blame_lowers() {
     let home = Home::new();
-    let places = ["north", "south", "east", "west", "island", "town", "castle", "market", "museum", "garden", "school", "mill"];
-    let lines: Vec<Value> = places.iter().map(|place| json!({"content": format!("the ferry to the {place} leaves at noon")})).collect();
+    let places =
+        ["north", "south", "east", "west", "island", "town", "castle", "market", "museum", "garden", "school", "mill"];
+    let lines: Vec<Value> =
+        places.iter().map(|place| json!({"content": format!("the ferry to the {place} leaves at noon")})).collect();
     let file = home.path("lines.jsonl");
     std::fs::write(&file, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     let file = file.to_str().unwrap();
