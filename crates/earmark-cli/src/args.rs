@@ -62,6 +62,9 @@ pub(crate) enum Command {
     #[command(visible_alias = "add")]
     Remember(Remember),
     /// Ask the memory a question
+    ///
+    /// Shows the best memories: score is what they are sorted by (log-odds under the default recipe), meaning the
+    /// cosine, words the BM25 of shared words, was the place in the static ranking, * what was shown to explore.
     #[command(visible_alias = "search")]
     Recall(Recall),
     /// Say what was useful in the answer to a recall
@@ -174,6 +177,9 @@ pub(crate) struct Within {
     /// A filter, for example '{"topic": "billing", "priority": {"gte": 2}}'
     #[arg(long, value_name = "JSON")]
     pub(crate) filter: Option<String>,
+    /// Only memories with this label; may be repeated, then all must be there
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
     /// Only what happened at or after this time
     #[arg(long, value_name = "TIME")]
     pub(crate) after: Option<String>,
@@ -277,7 +283,8 @@ pub(crate) enum Learning {
     Unfreeze,
     /// Go back to an earlier version
     Rollback {
-        /// The version, as `status` lists it
+        /// The version, as `status` lists it; 0 is the static ranking
+        #[arg(id = "target", value_name = "VERSION")]
         version: i64,
     },
     /// Forget what was learned, keep memories and experiences
@@ -307,4 +314,14 @@ pub(crate) struct Import {
     pub(crate) format: Format,
     /// The file; `-` reads standard input
     pub(crate) file: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_contradict_each_other_nowhere() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
 }

@@ -77,7 +77,7 @@ impl Rows {
         let block = |row: &Vec<String>| {
             let named = self.header.iter().zip(row).take(self.last()).filter(|(_, cell)| !cell.is_empty());
             let named = named.map(|(name, cell)| if name.is_empty() { cell.clone() } else { format!("{name} {cell}") });
-            let head = wrapped(&named.collect::<Vec<_>>().join("  "), width, "");
+            let head = filled(named, usize::from(width));
             format!("{head}\n{}", wrapped(&row[self.last()], width, "    "))
         };
         self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
@@ -113,6 +113,20 @@ fn wrapped(text: &str, width: u16, indent: &str) -> String {
         column.set_padding((0, 0));
     }
     let lines: Vec<String> = trimmed(&table.to_string()).lines().map(|line| format!("{indent}{line}")).collect();
+    lines.join("\n")
+}
+
+/// The words of a heading in as few lines of at most `width` columns as they need; none is broken.
+fn filled(words: impl Iterator<Item = String>, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + word.chars().count() <= width => {
+                line.push_str(&format!("  {word}"))
+            }
+            _ => lines.push(word),
+        }
+    }
     lines.join("\n")
 }
 
@@ -190,7 +204,11 @@ mod tests {
 
     fn sample() -> Rows {
         let mut rows = table(&["", "score", "memory"]);
-        rows.add(["[1]".to_owned(), "0.91".to_owned(), "The spare key hangs behind the boiler in the hall.".to_owned()]);
+        rows.add([
+            "[1]".to_owned(),
+            "0.91".to_owned(),
+            "The spare key hangs behind the boiler in the hall.".to_owned(),
+        ]);
         rows.add(["[10]".to_owned(), "-12.5".to_owned(), "The bin day is Tuesday.".to_owned()]);
         rows
     }
@@ -211,6 +229,7 @@ mod tests {
         assert!(rows.fits(100) && !rows.fits(40));
         let expected = "[1]  score 0.91\n    The spare key hangs behind the\n    boiler in the hall.\n[10]  score -12.5\n    The bin day is Tuesday.";
         assert_eq!(rows.as_blocks(40), expected);
+        assert_eq!(filled(["[1]", "score 0.91", "was 3"].map(str::to_owned).into_iter(), 16), "[1]  score 0.91\nwas 3");
         assert!(rows.as_table(60).lines().all(|line| line.chars().count() <= 60));
     }
 }

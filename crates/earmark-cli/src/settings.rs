@@ -109,9 +109,13 @@ fn known_variables() -> config::Map<String, String> {
         let rest = name.strip_prefix("EARMARK_").unwrap_or_default();
         PLAIN.contains(&rest) || rest.starts_with("ENCODER__")
     };
-    let alias = std::env::var("EARMARK_ENCODER").ok().filter(|model| !model.is_empty()).map(|model| ("EARMARK_ENCODER__MODEL".to_owned(), model));
+    let alias = std::env::var("EARMARK_ENCODER")
+        .ok()
+        .filter(|model| !model.is_empty())
+        .map(|model| ("EARMARK_ENCODER__MODEL".to_owned(), model));
     // Not `vars`, which panics on a variable that is not Unicode.
-    let texts = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let texts =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     texts.filter(|(name, _)| ours(name)).chain(alias).collect()
 }
 

@@ -4,7 +4,9 @@
 use std::{collections::HashMap, path::PathBuf, time::Instant};
 
 use anstyle::{AnsiColor, Style};
-use earmark::{Earmark, Error, Explanation, Feedback, FeedbackReport, Namespace, Recall, RecallRequest, Result};
+use earmark::{
+    Earmark, Error, ExplainedCandidate, Explanation, Feedback, FeedbackReport, Namespace, Recall, RecallRequest, Result,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -77,13 +79,19 @@ pub(crate) fn run(settings: &Settings, shown: usize, keep: Option<PathBuf>) -> R
         return print_json(&Report { remembered, asked, explained, curve });
     }
     print_text(&conclusion(&curve, &demo))?;
-    keep.map_or(Ok(()), |folder| print_text(&format!("\nGo on with it: earmark --data-dir {} recall \"...\"", folder.display())))
+    keep.map_or(Ok(()), |folder| {
+        print_text(&format!("\nGo on with it: earmark --data-dir {} recall \"...\"", folder.display()))
+    })
 }
 
 /// A folder to keep the demo in must be new: the sample is not to land among somebody's memories.
 fn refuse_used(folder: &std::path::Path) -> Result<()> {
     let used = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if used { Err(Error::invalid("keep", format!("names {}, which holds files; name a new folder", folder.display()))) } else { Ok(()) }
+    if used {
+        Err(Error::invalid("keep", format!("names {}, which holds files; name a new folder", folder.display())))
+    } else {
+        Ok(())
+    }
 }
 
 /// Stores the conversation.
@@ -95,21 +103,24 @@ fn remember(settings: &Settings, namespace: &Namespace) -> Result<usize> {
 }
 
 fn introduction(remembered: usize, encoder: &str, settings: &Settings, seconds: f64) -> String {
-    let place = settings.encoder.url.as_ref().map_or("on this machine".to_owned(), |url| format!("at {}", printable(url)));
-    let bold = Style::new().bold();
+    let place =
+        settings.encoder.url.as_ref().map_or("on this machine".to_owned(), |url| format!("at {}", printable(url)));
+    let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     format!(
         "{bold}Earmark demo{bold:#}\n\
          Remembered {remembered} messages of a chat of three friends in {seconds:.1} s (encoder {}, {place}).\n\
          Now it is asked questions. Each shows what was recalled, then the answer that an agent gave from it; the\n\
          [n] that the answer cites are the feedback. The demo plays the agent from a list of known answers: it cites\n\
-         the recalled messages that hold the answer, and says [NO_CITE] where none does.",
+         the recalled messages that hold the answer, and says [NO_CITE] where none does.\n\
+         {dim}score: what the list is sorted by, in log-odds; meaning: cosine; words: BM25; was: place before learning{dim:#}",
         printable(encoder)
     )
 }
 
 impl Demo<'_> {
     fn new<'a>(settings: &'a Settings, namespace: &'a Namespace) -> Result<Demo<'a>> {
-        let name = |memory: &earmark::Memory| memory.metadata.get("turn").and_then(|t| t.as_str()).unwrap_or("").to_owned();
+        let name =
+            |memory: &earmark::Memory| memory.metadata.get("turn").and_then(|t| t.as_str()).unwrap_or("").to_owned();
         let memories = namespace.list(&Default::default(), usize::MAX)?;
         let turns = memories.iter().map(|memory| (memory.id.clone(), name(memory))).collect();
         let (train, test) = questions()?;
@@ -134,7 +145,10 @@ impl Demo<'_> {
         }
         let more = self.train.len().saturating_sub(shown);
         if !self.settings.json && more > 0 {
-            print_text(&format!("\n{} asked and closed in the same way.", counted(more, "more question was", "more questions were")))?;
+            print_text(&format!(
+                "\n{} asked and closed in the same way.",
+                counted(more, "more question was", "more questions were")
+            ))?;
         }
         Ok((asked, curve))
     }
@@ -152,7 +166,11 @@ impl Demo<'_> {
     fn answer(&self, question: &Question, recall: &Recall) -> String {
         let gold = recall.results.iter().filter(|result| self.holds_answer(question, &result.memory.id));
         let marks: String = gold.map(|result| format!("[{}]", result.rank)).collect();
-        if marks.is_empty() { "I do not find that in my memory. [NO_CITE]".to_owned() } else { format!("{} {marks}", question.answer) }
+        if marks.is_empty() {
+            "I do not find that in my memory. [NO_CITE]".to_owned()
+        } else {
+            format!("{} {marks}", question.answer)
+        }
     }
 
     fn holds_answer(&self, question: &Question, id: &str) -> bool {
@@ -180,9 +198,33 @@ impl Demo<'_> {
         let (question, recall) = best.ok_or_else(|| Error::invalid("questions", "has no held-out question"))?;
         let explanation = self.namespace.explain(&recall.recall_id)?;
         if !self.settings.json {
-            print_explained(question, &explanation, self.lift(question, recall))?;
+            self.print_explained(question, &explanation, self.lift(question, recall))?;
         }
         Ok(explanation)
+    }
+
+    fn print_explained(&self, question: &Question, explanation: &Explanation, lift: usize) -> Result<()> {
+        let bold = Style::new().bold();
+        let what = match lift {
+            0 => "No held-out question gained a memory among its top five. This is how one of them is explained",
+            _ => "What learning changed, on a question that never got feedback",
+        };
+        print_text(&format!("\n{bold}{what} (earmark explain):{bold:#}\n{}", printable(&question.question)))?;
+        print_text(&format!("known answer: {}\n{}\n", printable(&question.answer), explanation.in_words))?;
+        let near = explanation.candidates.iter().filter(|c| c.rank <= TOP || c.base_rank <= TOP);
+        let marked: Vec<ExplainedCandidate> = near.map(|candidate| self.marked(question, candidate)).collect();
+        print_text(&explain::candidates(&marked))?;
+        if explanation.neighbours.is_empty() {
+            Ok(())
+        } else {
+            print_text(&format!("\n{}", explain::past(&explanation.neighbours)))
+        }
+    }
+
+    /// The candidate with a mark if it holds the known answer.
+    fn marked(&self, question: &Question, candidate: &ExplainedCandidate) -> ExplainedCandidate {
+        let label = self.holds_answer(question, &candidate.id).then(|| "(answer)".to_owned());
+        ExplainedCandidate { label: label.or_else(|| candidate.label.clone()), ..candidate.clone() }
     }
 
     /// Places that learning lifted an answering memory into the top five from below it; 0 if it lifted none.
@@ -200,7 +242,8 @@ fn questions() -> Result<(Vec<Question>, Vec<Question>)> {
 }
 
 fn print_asked(number: usize, question: &Question, asked: &Asked) -> Result<()> {
-    let (bold, green, dim) = (Style::new().bold(), Style::new().fg_color(Some(AnsiColor::Green.into())), Style::new().dimmed());
+    let (bold, green, dim) =
+        (Style::new().bold(), Style::new().fg_color(Some(AnsiColor::Green.into())), Style::new().dimmed());
     print_text(&format!("\n{bold}{number}. {}{bold:#}", printable(&question.question)))?;
     print_text(&recall::slate(&asked.recall))?;
     print_text(&format!("{green}answer{green:#}    {}", printable(&asked.answer)))?;
@@ -211,18 +254,6 @@ fn print_asked(number: usize, question: &Question, asked: &Asked) -> Result<()> 
         report.not_useful.len(),
         report.learning_version
     ))
-}
-
-fn print_explained(question: &Question, explanation: &Explanation, lift: usize) -> Result<()> {
-    let bold = Style::new().bold();
-    let what = match lift {
-        0 => "No held-out question gained a memory among its top five. This is how one of them is explained",
-        _ => "What learning changed, on a question that never got feedback",
-    };
-    print_text(&format!("\n{bold}{what} (earmark explain):{bold:#}\n{}", printable(&question.question)))?;
-    print_text(&format!("known answer: {}; {}\n", printable(&question.answer), explanation.in_words))?;
-    print_text(&explain::candidates(explanation.candidates.iter().filter(|c| c.rank <= TOP || c.base_rank <= TOP)))?;
-    if explanation.neighbours.is_empty() { Ok(()) } else { print_text(&format!("\n{}", explain::past(&explanation.neighbours))) }
 }
 
 fn conclusion(curve: &[Point], demo: &Demo<'_>) -> String {

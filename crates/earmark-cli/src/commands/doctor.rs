@@ -24,12 +24,10 @@ struct Finding {
 /// Checks folder, namespaces and encoder; exit code 6 if something is wrong.
 pub(crate) fn run(settings: &Settings, repair: bool) -> Result<ExitCode> {
     let earmark = open::earmark(settings)?;
-    let mut findings = vec![Finding {
-        what: "data folder".to_owned(),
-        healthy: true,
-        detail: earmark.path().display().to_string(),
-    }];
-    let config = settings.config_file.as_ref().map_or("none; defaults are used".to_owned(), |f| f.display().to_string());
+    let mut findings =
+        vec![Finding { what: "data folder".to_owned(), healthy: true, detail: earmark.path().display().to_string() }];
+    let config =
+        settings.config_file.as_ref().map_or("none; defaults are used".to_owned(), |f| f.display().to_string());
     findings.push(Finding { what: "config file".to_owned(), healthy: true, detail: config });
     findings.extend(unknown_variables().into_iter().map(unread));
     for name in earmark.namespaces()? {
@@ -41,7 +39,11 @@ pub(crate) fn run(settings: &Settings, repair: bool) -> Result<ExitCode> {
 }
 
 fn unread(variable: String) -> Finding {
-    Finding { what: format!("variable {}", printable(&variable)), healthy: false, detail: "is not a setting; is it misspelt?".to_owned() }
+    Finding {
+        what: format!("variable {}", printable(&variable)),
+        healthy: false,
+        detail: "is not a setting; is it misspelt?".to_owned(),
+    }
 }
 
 fn check_namespace(earmark: &earmark::Earmark, name: &str, repair: bool) -> Finding {

@@ -38,7 +38,7 @@ fn print(explanation: &Explanation, all: bool) -> Result<()> {
 
 /// Candidates with the terms of their scores, best first.
 pub(crate) fn candidates<'a>(candidates: impl IntoIterator<Item = &'a ExplainedCandidate>) -> String {
-    let mut rows = table(&["rank", "was", "score", "static", "meaning", "words", "label", "moved by", "memory"]);
+    let mut rows = table(&["rank", "was", "score", "static", "meaning", "words", "label", "memory"]);
     for candidate in candidates {
         rows.add([
             candidate.rank.to_string(),
@@ -48,11 +48,20 @@ pub(crate) fn candidates<'a>(candidates: impl IntoIterator<Item = &'a ExplainedC
             format!("{:.2}", candidate.scores.dense),
             format!("{:.1}", candidate.scores.lexical),
             candidate.label.clone().unwrap_or_default(),
-            printable(&candidate.moved_by.join(", ")),
-            shortened(&candidate.content, GIST),
+            gist_and_reasons(candidate),
         ]);
     }
     rows.to_string()
+}
+
+/// The text, and under it what moved it.
+fn gist_and_reasons(candidate: &ExplainedCandidate) -> String {
+    let gist = shortened(&candidate.content, GIST);
+    if candidate.moved_by.is_empty() {
+        gist
+    } else {
+        format!("{gist}\n↳ {}", printable(&candidate.moved_by.join(", ")))
+    }
 }
 
 fn rounds(rounds: &[ExplainedRound]) -> String {
@@ -73,11 +82,11 @@ fn rounds(rounds: &[ExplainedRound]) -> String {
 pub(crate) fn past(neighbours: &[Neighbour]) -> String {
     let mut rows = table(&["similar", "past question", "useful then"]);
     for neighbour in neighbours {
-        rows.add([
-            format!("{:.2}", neighbour.similarity),
-            shortened(&neighbour.query, 60),
-            shortened(&neighbour.useful.join(" | "), GIST),
-        ]);
+        rows.add([format!("{:.2}", neighbour.similarity), shortened(&neighbour.query, 50), useful_then(neighbour)]);
     }
     rows.to_string()
+}
+
+fn useful_then(neighbour: &Neighbour) -> String {
+    if neighbour.useful.is_empty() { "(nothing)".to_owned() } else { shortened(&neighbour.useful.join(" | "), GIST) }
 }

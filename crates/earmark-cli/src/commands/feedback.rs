@@ -35,7 +35,10 @@ fn print(report: &FeedbackReport) -> Result<()> {
     }
     let state = if report.repeated { "known already" } else { "closed" };
     let (useful, not_useful) = (report.useful.len(), report.not_useful.len());
-    print_text(&format!("{state}: {useful} useful, {not_useful} not useful; learned version {}", report.learning_version))
+    print_text(&format!(
+        "{state}: {useful} useful, {not_useful} not useful; learned version {}",
+        report.learning_version
+    ))
 }
 
 /// Reads labels; a place number (1, 2, ...) stands for the memory shown there last.

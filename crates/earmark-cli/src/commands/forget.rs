@@ -27,5 +27,9 @@ pub(crate) fn run(settings: &Settings, args: args::Forget) -> Result<()> {
     if let (0, Forget::Ids(ids)) = (forgotten, &what) {
         return Err(Error::not_found("memory", ids.join("`, `")));
     }
-    if settings.json { print_json(&json!({ "forgotten": forgotten })) } else { print_text(&format!("forgotten: {forgotten}")) }
+    if settings.json {
+        print_json(&json!({ "forgotten": forgotten }))
+    } else {
+        print_text(&format!("forgotten: {forgotten}"))
+    }
 }

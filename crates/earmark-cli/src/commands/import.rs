@@ -27,7 +27,9 @@ pub(crate) fn run(settings: &Settings, args: &Import) -> Result<ExitCode> {
     let report = match args.format {
         Format::Jsonl => namespace.import(&bytes, &mut advance(&bar))?,
         Format::Locomo => namespace.import_items(&locomo(&parse(&bytes)?)?, Vec::new(), &mut advance(&bar))?,
-        Format::Longmemeval => namespace.import_items(&longmemeval(&parse(&bytes)?)?, Vec::new(), &mut advance(&bar))?,
+        Format::Longmemeval => {
+            namespace.import_items(&longmemeval(&parse(&bytes)?)?, Vec::new(), &mut advance(&bar))?
+        }
         Format::Mem0 => namespace.import_items(&mem0(&parse(&bytes)?)?, Vec::new(), &mut advance(&bar))?,
     };
     bar.finish_and_clear();
@@ -58,7 +60,11 @@ pub(crate) fn export(settings: &Settings, file: Option<&Path>) -> Result<()> {
         return Ok(());
     };
     let count = if path.exists() && !path.is_file() { write_to(&namespace, path)? } else { replace(&namespace, path)? };
-    if settings.json { print_json(&json!({ "exported": count })) } else { print_text(&format!("exported {}", counted(count, "memory", "memories"))) }
+    if settings.json {
+        print_json(&json!({ "exported": count }))
+    } else {
+        print_text(&format!("exported {}", counted(count, "memory", "memories")))
+    }
 }
 
 /// Writes into a pipe or a device.
@@ -83,7 +89,9 @@ fn replace(namespace: &Namespace, path: &Path) -> Result<usize> {
 /// Names the file in an error that only knows of an output.
 fn at(error: Error, path: &Path) -> Error {
     match error {
-        Error::Io { path: unnamed, reason } if unnamed.as_os_str() == "output" => Error::Io { path: path.to_owned(), reason },
+        Error::Io { path: unnamed, reason } if unnamed.as_os_str() == "output" => {
+            Error::Io { path: path.to_owned(), reason }
+        }
         other => other,
     }
 }
@@ -102,7 +110,9 @@ fn locomo(file: &Value) -> Result<Vec<NewMemory>> {
     let mut items = Vec::new();
     for sample in list(file, "the LoCoMo file")? {
         let name = sample["sample_id"].as_str().unwrap_or("sample");
-        let conversation = sample["conversation"].as_object().ok_or_else(|| Error::invalid("file", "has a sample without `conversation`"))?;
+        let conversation = sample["conversation"]
+            .as_object()
+            .ok_or_else(|| Error::invalid("file", "has a sample without `conversation`"))?;
         for number in 1.. {
             let Some(turns) = conversation.get(&format!("session_{number}")).and_then(Value::as_array) else { break };
             let date = conversation.get(&format!("session_{number}_date_time")).and_then(Value::as_str);
@@ -188,7 +198,11 @@ fn mem0_item(i: usize, item: &Value) -> Result<NewMemory> {
 }
 
 fn fields(pairs: &[(&str, &Value)]) -> Metadata {
-    pairs.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| ((*key).to_owned(), (*value).clone())).collect()
+    pairs
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| ((*key).to_owned(), (*value).clone()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -221,7 +235,8 @@ mod tests {
 
     #[test]
     fn mem0_exports_are_read_and_holes_named() {
-        let one = json!({"results": [{"memory": "Likes tea", "user_id": "u1", "created_at": "2025-01-02T03:04:05-08:00"}]});
+        let one =
+            json!({"results": [{"memory": "Likes tea", "user_id": "u1", "created_at": "2025-01-02T03:04:05-08:00"}]});
         assert_eq!(mem0(&one).unwrap()[0].occurred_at.unwrap().to_string(), "2025-01-02T11:04:05Z");
         let error = mem0(&json!([{"id": "x"}])).unwrap_err().to_string();
         assert!(error.contains("results[0].memory"), "{error}");

@@ -22,6 +22,7 @@ use clap::CommandFactory;
 use earmark::{Error, Filter, Result, Scope, parse_instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     args::{Cli, Command, Within},
@@ -99,7 +100,7 @@ fn read_text(field: &str) -> Result<String> {
 /// Asks on a terminal; without one, `--yes` is needed.
 fn confirmed(question: &str) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(Error::invalid("yes", format!("is needed without a terminal to ask on: {question}")));
+        return Err(Error::invalid("--yes", format!("is needed without a terminal to ask on: {question}")));
     }
     let _ = write!(std::io::stderr(), "{question} [y/N] ");
     let mut answer = String::new();
@@ -108,22 +109,32 @@ fn confirmed(question: &str) -> Result<bool> {
 }
 
 fn scope(within: &Within) -> Result<Scope> {
-    let instant = |field: &str, text: &Option<String>| {
-        text.as_ref().map(|t| parse_instant(field, &t.clone().into())).transpose()
-    };
+    let instant =
+        |field: &str, text: &Option<String>| text.as_ref().map(|t| parse_instant(field, &t.clone().into())).transpose();
     Ok(Scope {
         user_id: within.owner.user_id.clone(),
         agent_id: within.owner.agent_id.clone(),
         session_id: within.owner.session_id.clone(),
         after: instant("after", &within.after)?,
         before: instant("before", &within.before)?,
-        filter: within.filter.as_deref().map(parse_filter).transpose()?,
+        filter: filter(within)?,
     })
 }
 
-fn parse_filter(text: &str) -> Result<Filter> {
-    let value = serde_json::from_str(text).map_err(|e| Error::invalid("filter", format!("is not JSON: {e}")))?;
-    Filter::parse(&value)
+/// `--filter` and each `--tag` together.
+fn filter(within: &Within) -> Result<Option<Filter>> {
+    let tagged = within.tags.iter().map(|tag| Ok(json!({ "tags": { "contains": tag } })));
+    let mut parts: Vec<Value> =
+        within.filter.as_deref().map(read_filter).into_iter().chain(tagged).collect::<Result<_>>()?;
+    match parts.len() {
+        0 => Ok(None),
+        1 => Filter::parse(&parts.remove(0)).map(Some),
+        _ => Filter::parse(&json!({ "AND": parts })).map(Some),
+    }
+}
+
+fn read_filter(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|e| Error::invalid("filter", format!("is not JSON: {e}")))
 }
 
 /// A bar on standard error; hidden when quiet, when printing JSON, or without a terminal.

@@ -19,7 +19,11 @@ pub(crate) fn remove(settings: &Settings, name: &str, yes: bool) -> Result<()> {
         return print_text("nothing was removed");
     }
     earmark.remove_namespace(name)?;
-    if settings.json { print_json(&json!({ "removed": name })) } else { print_text(&format!("removed: {}", printable(name))) }
+    if settings.json {
+        print_json(&json!({ "removed": name }))
+    } else {
+        print_text(&format!("removed: {}", printable(name)))
+    }
 }
 
 pub(crate) fn list(settings: &Settings) -> Result<()> {

@@ -60,13 +60,13 @@ fn print(recall: &earmark::Recall) -> Result<()> {
         return print_text("nothing is left to show for this question");
     }
     let dim = Style::new().dimmed();
-    let (id, version, took) = (&recall.recall_id, recall.learning_version, recall.took_ms);
+    let (id, version) = (&recall.recall_id, recall.learning_version);
     print_text(&slate(recall))?;
     if recall.results.iter().any(|result| result.explored) {
         print_text(&format!("{dim}* shown to explore: it does not rank among the best{dim:#}"))?;
     }
     print_text(&format!(
-        "\n{dim}recall {id}, {}, {took:.0} ms\nSay what helped: earmark feedback {id} --useful 1,2{dim:#}",
+        "\n{dim}recall {id}, {}\nSay what helped: earmark feedback {id} --useful 1,2{dim:#}",
         ranked_by(version)
     ))
 }

@@ -18,7 +18,11 @@ pub(crate) fn run(settings: &Settings, args: &Remember) -> Result<ExitCode> {
     }
     let items = if let Some(file) = &args.messages { read_messages(file, args)? } else { read_texts(args)? };
     let remembered = open::namespace(settings)?.remember(&items)?;
-    if settings.json { print_json(&remembered)? } else { remembered.iter().try_for_each(print_one)? }
+    if settings.json {
+        print_json(&remembered)?
+    } else {
+        remembered.iter().try_for_each(print_one)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -49,8 +53,8 @@ fn with_fields(mut memory: NewMemory, args: &Remember) -> Result<NewMemory> {
     memory.kind = memory.kind.or_else(|| args.kind.clone());
     memory.tags.clone_from(&args.tags);
     if let Some(text) = &args.metadata {
-        let given: Metadata = serde_json::from_str(text)
-            .map_err(|e| Error::invalid("metadata", format!("is not a JSON object: {e}")))?;
+        let given: Metadata =
+            serde_json::from_str(text).map_err(|e| Error::invalid("metadata", format!("is not a JSON object: {e}")))?;
         memory.metadata.extend(given);
     }
     if memory.occurred_at.is_none() {

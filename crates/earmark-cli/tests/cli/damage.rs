@@ -11,7 +11,8 @@ use crate::support::Home;
 
 fn database(home: &Home) -> PathBuf {
     let folder = home.namespace_folder("default");
-    let is_database = |path: &PathBuf| path.extension().is_some_and(|e| ["db", "sqlite", "sqlite3"].iter().any(|known| e == *known));
+    let is_database =
+        |path: &PathBuf| path.extension().is_some_and(|e| ["db", "sqlite", "sqlite3"].iter().any(|known| e == *known));
     let mut files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     files.find(is_database).expect("a database")
 }
@@ -36,6 +37,31 @@ fn a_damaged_page_is_an_error_not_an_answer() {
     let run = home.run(&["doctor"]).expect(6, &["doctor"]);
     assert!(run.out.contains("WRONG") && run.out.contains("namespace default"), "{}", run.out);
     home.ok(&["-n", "other", "remember", "another namespace is not touched"]);
+}
+
+/// One page anywhere: whatever still answers is right, and `doctor` sees it.
+#[test]
+fn one_damaged_page_is_seen() {
+    let home = Home::new();
+    let texts: Vec<String> = (0..300).map(|i| format!("note {i} {}", "filler ".repeat(30))).collect();
+    home.ok(&[&["remember"], &texts.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
+    let file = database(&home);
+    let whole = std::fs::read(&file).unwrap();
+    let pages = whole.len() / 4096;
+    let mut seen = 0;
+    for page in (1..pages).step_by((pages / 12).max(1)) {
+        let mut damaged = whole.clone();
+        damaged[page * 4096..(page + 1) * 4096].fill(0xA5);
+        std::fs::write(&file, damaged).unwrap();
+        let doctor = home.run(&["doctor"]);
+        assert!([0, 6].contains(&doctor.code), "{doctor:?}");
+        seen += usize::from(doctor.code == 6);
+        let recall = home.run(&["recall", "note 7"]);
+        assert!([0, 6].contains(&recall.code), "{recall:?}");
+    }
+    assert!(seen >= 8, "doctor saw {seen} damaged pages of 12 (a page may be free)");
+    std::fs::write(&file, &whole).unwrap();
+    assert_eq!(home.exported().len(), 300);
 }
 
 #[test]

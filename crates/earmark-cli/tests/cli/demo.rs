@@ -6,7 +6,18 @@ use crate::support::Home;
 fn the_demo_shows_questions_an_explanation_and_a_curve() {
     let home = Home::new();
     let shown = home.ok(&["demo"]);
-    for part in ["1. ", "12. ", "[1]", "answer", "feedback", "earmark explain", "held-out", "● learned", "recalls closed", "played"] {
+    for part in [
+        "1. ",
+        "12. ",
+        "[1]",
+        "answer",
+        "feedback",
+        "earmark explain",
+        "held-out",
+        "● learned",
+        "recalls closed",
+        "played",
+    ] {
         assert!(shown.contains(part), "{part} is missing in {shown}");
     }
     assert!(!shown.contains("nothing left this machine"), "an endpoint was asked");

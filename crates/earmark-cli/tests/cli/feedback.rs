@@ -24,7 +24,8 @@ fn citations_are_read_as_they_are_written() {
     let check = |answer: &str, used: &[usize], unknown: &[usize]| {
         let (id, shown) = recall(&home);
         assert_eq!(shown.len(), 5);
-        let report = home.pipe(answer.as_bytes(), &["feedback", &id, "--answer", "-", "--json"]).expect(0, &[answer]).out;
+        let report =
+            home.pipe(answer.as_bytes(), &["feedback", &id, "--answer", "-", "--json"]).expect(0, &[answer]).out;
         let report: Value = serde_json::from_str(&report).unwrap();
         let expected: Vec<&String> = used.iter().map(|place| &shown[place - 1]).collect();
         assert_eq!(report["useful"], json!(expected), "{answer}");
@@ -91,7 +92,8 @@ fn refine_shows_others() {
     let refined = home.json(&["refine", &id, "--not-useful", "1,2,3,4,5"]);
     let second: Vec<&str> = refined["results"].as_array().unwrap().iter().map(|r| text(r, "id")).collect();
     assert_eq!(refined["recall_id"], json!(id));
-    assert!(!second.is_empty() && second.iter().all(|id| !first.iter().any(|f| f == id)), "{second:?}");
+    let new = |id: &&str| !first.iter().any(|f| f == id);
+    assert!(second.len() == 5 && second[..2].iter().all(new), "the two that were not shown come first: {second:?}");
     let explained = home.json(&["explain", &id]);
     assert_eq!(explained["rounds"].as_array().unwrap().len(), 2);
     assert!(home.ok(&["explain", &id]).contains("not useful"));
@@ -104,10 +106,7 @@ fn forgotten_means_gone() {
     let home = Home::new();
     let gate = "The gate code is 4471.";
     let first = home.remember(&[gate]);
-    let (id, _) = {
-        let answer = home.json(&["recall", "gate code"]);
-        (text(&answer, "recall_id").to_owned(), ())
-    };
+    let id = text(&home.json(&["recall", "gate code"]), "recall_id").to_owned();
     home.ok(&["feedback", &id, "--useful", &first]);
     assert_eq!(home.json(&["forget", &first])["forgotten"], 1);
     home.fails(3, &["forget", &first]);
@@ -139,12 +138,18 @@ fn forgetting_many_wants_a_yes() {
 #[test]
 fn praise_lifts_and_blame_lowers() {
     let home = Home::new();
-    let lines: Vec<Value> = (0..12).map(|i| json!({"content": format!("the harbour ferry number {i} leaves at {i} o'clock")})).collect();
+    let places =
+        ["north", "south", "east", "west", "island", "town", "castle", "market", "museum", "garden", "school", "mill"];
+    let lines: Vec<Value> =
+        places.iter().map(|place| json!({"content": format!("the ferry to the {place} leaves at noon")})).collect();
     let file = home.path("lines.jsonl");
     std::fs::write(&file, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     let file = file.to_str().unwrap();
+    // The encoder counts words: another order of the same words is the same question to it.
+    let words = ["which", "ferry", "leaves", "at", "noon", "today"];
     let ask = |namespace: &str, i: usize| {
-        home.json(&["-n", namespace, "recall", &format!("which harbour ferry leaves, asked {i} times?"), "-k", "5"])
+        let question: Vec<&str> = (0..words.len()).map(|w| words[(w + i) % words.len()]).collect();
+        home.json(&["-n", namespace, "recall", &question.join(" "), "-k", "12"])
     };
     let target = |answer: &Value, base_rank: u64| {
         let found = answer["results"].as_array().unwrap().iter().find(|r| r["base_rank"] == base_rank);
@@ -163,20 +168,17 @@ fn praise_lifts_and_blame_lowers() {
         for (namespace, flag, content) in [("pos", "--useful", &third), ("neg", "--not-useful", &best)] {
             let answer = ask(namespace, i);
             let results = answer["results"].as_array().unwrap();
-            if let Some(result) = results.iter().find(|r| r["content"] == json!(content)) {
-                home.ok(&["-n", namespace, "feedback", text(&answer, "recall_id"), flag, text(result, "id")]);
-            }
+            let result = results.iter().find(|r| r["content"] == json!(content)).unwrap();
+            home.ok(&["-n", namespace, "feedback", text(&answer, "recall_id"), flag, text(result, "id")]);
         }
     }
     let status = |namespace: &str| home.json(&["-n", namespace, "learning", "status"]);
     assert_eq!(status("pos")["labels"], json!({"explicit": {"useful": 6, "not_useful": 0}}));
-    assert_eq!(status("neg")["labels"]["explicit"]["useful"], 0);
-    assert!(status("neg")["labels"]["explicit"]["not_useful"].as_u64().unwrap() > 0);
+    assert_eq!(status("neg")["labels"], json!({"explicit": {"useful": 0, "not_useful": 6}}));
     assert_eq!((status("none")["labels"].clone(), status("none")["version"].clone()), (json!({}), json!(0)));
     let none = ask("none", 100);
     assert!(score(&ask("pos", 100), &third) > score(&none, &third));
-    let blamed = score(&ask("neg", 100), &best);
-    assert!(blamed.is_none() || blamed < score(&none, &best), "out of sight, or lower");
+    assert!(score(&ask("neg", 100), &best) < score(&none, &best));
     for namespace in ["pos", "neg"] {
         home.ok(&["-n", namespace, "learning", "reset"]);
         let scores = |answer: &Value| -> Vec<(Value, Value)> {

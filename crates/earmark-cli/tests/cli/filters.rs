@@ -46,7 +46,9 @@ fn values_keep_their_type() {
 fn what_a_filter_cannot_mean_is_an_error() {
     let home = Home::new();
     home.ok(&["remember", "note"]);
-    for (filter, named) in [(r#"{"n": {"bigger": 1}}"#, "bigger"), (r#"{"n": {"gt": [1]}}"#, "n"), ("{", "JSON"), ("[1]", "filter")] {
+    for (filter, named) in
+        [(r#"{"n": {"bigger": 1}}"#, "bigger"), (r#"{"n": {"gt": [1]}}"#, "n"), ("{", "JSON"), ("[1]", "filter")]
+    {
         let error = home.fails(2, &["recall", "note", "--filter", filter]);
         assert!(error.contains(named), "{error}");
         home.fails(2, &["forget", "--yes", "--filter", filter]);
@@ -54,11 +56,24 @@ fn what_a_filter_cannot_mean_is_an_error() {
     assert_eq!(home.exported().len(), 1);
 }
 
+#[test]
+fn tags_are_a_filter_of_their_own() {
+    let home = Home::new();
+    home.ok(&["remember", "note m1", "--tag", "home", "--tag", "bins", "--metadata", "{\"n\": 1}"]);
+    home.ok(&["remember", "note m2", "--tag", "home"]);
+    assert_eq!(found(&home, &["note", "--tag", "home"]).len(), 2);
+    assert_eq!(home.recalled(&["note", "--tag", "home", "--tag", "bins"]), ["note m1"]);
+    assert_eq!(home.recalled(&["note", "--tag", "home", "--filter", "{\"n\": 1}"]), ["note m1"]);
+    assert_eq!(home.json(&["forget", "--tag", "bins", "--yes"])["forgotten"], 1);
+}
+
 /// B08: a date as the end of a range.
 #[test]
 fn a_date_is_midnight_and_never_swallows_a_day() {
     let home = Home::new();
-    for (name, at) in [("m1", "2027-02-14T18:45:00Z"), ("m2", "2027-02-14T23:59:59.750Z"), ("m3", "2027-02-15T00:00:00Z")] {
+    for (name, at) in
+        [("m1", "2027-02-14T18:45:00Z"), ("m2", "2027-02-14T23:59:59.750Z"), ("m3", "2027-02-15T00:00:00Z")]
+    {
         home.ok(&["remember", &format!("note {name}"), "--at", at]);
     }
     check(&home, &json!({"occurred_at": {"lte": "2027-02-14"}}), &["m1", "m2"]);

@@ -19,7 +19,13 @@ fn stored_text_cannot_steer_the_terminal() {
     let hostile_query = format!("safe {HOSTILE}");
     let recalled = home.ok(&["recall", &hostile_query]);
     let error = home.fails(3, &["explain", HOSTILE]);
-    for shown in [recalled, home.ok(&["recall", "safe", "--context"]), home.ok(&["explain", id]), home.ok(&["namespaces"]), error] {
+    for shown in [
+        recalled,
+        home.ok(&["recall", "safe", "--context"]),
+        home.ok(&["explain", id]),
+        home.ok(&["namespaces"]),
+        error,
+    ] {
         assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{shown:?}");
     }
     assert!(home.ok(&["recall", "safe"]).contains("\\u{1b}[2J"));
@@ -56,7 +62,8 @@ fn tables_fit_the_terminal() {
         assert!(joined.contains("[1]") && joined.contains("boiler") && joined.contains("2027-02-14"), "{joined}");
     }
     let wide = lines_at(&home, 120, &["recall", "where is the spare key?"]);
-    let starts: Vec<usize> = wide[..2].iter().map(|line| line.rfind("memory").or(line.find("The spare")).unwrap()).collect();
+    let starts: Vec<usize> =
+        wide[..2].iter().map(|line| line.rfind("memory").or(line.find("The spare")).unwrap()).collect();
     assert_eq!(starts[0], starts[1], "{wide:#?}");
 }
 
@@ -71,10 +78,14 @@ fn every_verb_prints_json() {
     let recall_id = text(&recall, "recall_id");
     home.json(&["refine", recall_id, "--not-useful", "1"]);
     home.json(&["feedback", recall_id, "--not-useful", "1"]);
-    for args in [&["explain", recall_id][..], &["learning", "status"], &["learning", "freeze"], &["learning", "unfreeze"]] {
+    for args in
+        [&["explain", recall_id][..], &["learning", "status"], &["learning", "freeze"], &["learning", "unfreeze"]]
+    {
         home.json(args);
     }
-    for args in [&["namespaces"][..], &["doctor"], &["reembed"], &["export", "out.jsonl"], &["import", "jsonl", "out.jsonl"]] {
+    for args in
+        [&["namespaces"][..], &["doctor"], &["reembed"], &["export", "out.jsonl"], &["import", "jsonl", "out.jsonl"]]
+    {
         home.json(args);
     }
     home.json(&["forget", &id]);
@@ -89,7 +100,10 @@ fn every_verb_prints_json() {
 fn help_and_completions() {
     let home = Home::new();
     let help = home.ok(&["--help"]);
-    for verb in ["remember", "recall", "feedback", "refine", "forget", "explain", "learning", "import", "export", "reembed", "doctor", "demo"] {
+    for verb in [
+        "remember", "recall", "feedback", "refine", "forget", "explain", "learning", "import", "export", "reembed",
+        "doctor", "demo",
+    ] {
         assert!(help.contains(verb), "{verb}");
         home.ok(&[verb, "--help"]);
     }
@@ -118,7 +132,12 @@ fn a_reader_that_leaves_is_no_error() {
     let home = Home::new();
     let texts: Vec<String> = (0..200).map(|i| format!("{i} {}", "filler ".repeat(200))).collect();
     home.ok(&[&["remember"], &texts.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
-    let mut child = home.command(&["export"]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = home
+        .command(&["export"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

@@ -108,7 +108,13 @@ fn doctor_looks_at_everything() {
     let home = Home::new();
     home.ok(&["remember", "red apple"]);
     let shown = home.ok(&["doctor"]);
-    for part in ["data folder", "config file", "namespace default: 1 memory", "encoder stub at http://127.0.0.1", "64 dimensions"] {
+    for part in [
+        "data folder",
+        "config file",
+        "namespace default: 1 memory",
+        "encoder stub at http://127.0.0.1",
+        "64 dimensions",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(home.ok(&["doctor", "--repair"]).contains("whole"));

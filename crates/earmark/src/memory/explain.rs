@@ -53,7 +53,8 @@ pub struct ExplainedCandidate {
     pub scores: Scores,
     /// `useful`, `not useful`, or nothing.
     pub label: Option<String>,
-    /// What learning changed most, strongest first: a term and its sign, for example `shared words +0.8`.
+    /// What moved it most against the other candidates, strongest first: a term and its change of the log-odds, for
+    /// example `words +0.8`.
     pub moved_by: Vec<String>,
 }
 
@@ -106,6 +107,7 @@ impl Namespace {
         let gathered = self.gather_again(recall)?;
         let ranking = learned.rank(&self.settings().params, &gathered);
         let (ranks, base_ranks) = (ranking.learned_ranks(), ranking.base_ranks());
+        let changes = beside_the_mean(gathered.features.iter().map(|f| learned.contributions(f)).collect());
         let mut candidates: Vec<ExplainedCandidate> = (0..gathered.rows.len())
             .map(|i| ExplainedCandidate {
                 id: gathered.memories[i].id.clone(),
@@ -114,7 +116,7 @@ impl Namespace {
                 base_rank: base_ranks[i],
                 scores: scores(&gathered, &ranking, i),
                 label: label_of(recall, gathered.rows[i]),
-                moved_by: reasons(&learned.contributions(&gathered.features[i])),
+                moved_by: reasons(&changes[i]),
             })
             .collect();
         candidates.sort_by_key(|candidate| candidate.rank);
@@ -162,12 +164,21 @@ fn label_of(recall: &StoredRecall, row: Row) -> Option<String> {
     Some(if last.useful { "useful" } else { "not useful" }.to_owned())
 }
 
+/// Each change less the mean change of all candidates `[K][F]`: what lifts all of them alike moves none.
+fn beside_the_mean(mut changes: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    for feature in 0..changes.first().map_or(0, Vec::len) {
+        let mean = changes.iter().map(|change| change[feature]).sum::<f64>() / changes.len() as f64;
+        changes.iter_mut().for_each(|change| change[feature] -= mean);
+    }
+    changes
+}
+
 /// The strongest changes, named.
-fn reasons(contributions: &[f64]) -> Vec<String> {
-    let mut named: Vec<(&str, f64)> = FEATURE_NAMES.iter().copied().zip(contributions.iter().copied()).collect();
+fn reasons(changes: &[f64]) -> Vec<String> {
+    let mut named: Vec<(&str, f64)> = FEATURE_NAMES.iter().copied().zip(changes.iter().copied()).collect();
     named.retain(|(_, change)| change.abs() > NEGLIGIBLE);
     named.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    named.iter().skip_while(|(name, _)| *name == FEATURE_NAMES[0]).take(REASONS).map(|(name, change)| format!("{name} {change:+.1}")).collect()
+    named.iter().take(REASONS).map(|(name, change)| format!("{name} {change:+.1}")).collect()
 }
 
 fn in_words(candidates: &[ExplainedCandidate], version: i64) -> String {
@@ -176,8 +187,21 @@ fn in_words(candidates: &[ExplainedCandidate], version: i64) -> String {
     }
     let moved = candidates.iter().filter(|c| (c.rank <= 5) != (c.base_rank <= 5)).count() / 2;
     match moved {
-        0 => format!("learned version {version} shows the same five memories as the static ranking"),
+        0 => format!("learned version {version} has the same memories in the top five as the static ranking"),
         1 => format!("learned version {version} brings 1 memory into the top five that the static ranking leaves out"),
         n => format!("learned version {version} brings {n} memories into the top five that the static ranking leaves out"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lifts_all_alike_is_no_reason() {
+        let changes = beside_the_mean(vec![vec![-2.0, 1.0, 0.0], vec![-2.0, 0.0, 0.01]]);
+        assert_eq!(changes[0][..2], [0.0, 0.5]);
+        assert_eq!(reasons(&changes[0]), [format!("{} +0.5", FEATURE_NAMES[1])]);
+        assert!(beside_the_mean(vec![Vec::new(), Vec::new()]).iter().all(Vec::is_empty));
     }
 }

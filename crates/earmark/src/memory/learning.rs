@@ -16,7 +16,8 @@ use crate::{
     params::{Params, Recipe},
     random::Seeded,
     recall::{
-        Adapter, Candidate, Closed, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_PRECISION, STATIC_WEIGHTS, Turn,
+        Adapter, Candidate, Closed, FEATURES, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_PRECISION, STATIC_WEIGHTS,
+        Turn,
     },
     store::{self, Counts, Row, Store, StoredLearned, StoredRecall},
 };
@@ -322,10 +323,10 @@ impl Learned {
                 Ranking { base: gathered.dense(), learned }
             }
             (Recipe::Default, State::Reranker(weights)) => {
-                Ranking { base: gathered.logits(&STATIC_WEIGHTS), learned: gathered.logits(weights) }
+                Ranking { base: gathered.logits(&static_weights()), learned: gathered.logits(weights) }
             }
             (Recipe::Default, _) => {
-                let base = gathered.logits(&STATIC_WEIGHTS);
+                let base = gathered.logits(&static_weights());
                 Ranking { learned: base.clone(), base }
             }
         }
@@ -344,12 +345,19 @@ impl Learned {
     pub(super) fn contributions(&self, features: &[f32]) -> Vec<f64> {
         match &self.state {
             State::Reranker(weights) if weights.len() == features.len() => {
-                let change = weights.iter().zip(STATIC_WEIGHTS).map(|(w, base)| w - base);
+                let change = weights.iter().zip(static_weights()).map(|(w, base)| w - base);
                 change.zip(features).map(|(w, &x)| w * f64::from(x)).collect()
             }
             _ => Vec::new(),
         }
     }
+}
+
+/// What ranks without any feedback: the prior's means, without the features that look back on feedback.
+fn static_weights() -> [f64; FEATURES] {
+    let mut weights = STATIC_WEIGHTS;
+    weights[PAST_FEATURES..].fill(0.0);
+    weights
 }
 
 /// Whether the weights are fitted after `n` closed recalls: at first every time, later every eighth, because a fit

@@ -167,7 +167,7 @@ impl Namespace {
     /// Lets go of recalls that were left open for too long, now and then.
     fn sweep(&self) -> Result<()> {
         let count = self.recalls_logged.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if count % SWEEP_EVERY == 0 {
+        if count.is_multiple_of(SWEEP_EVERY) {
             let settings = self.settings();
             self.store.expire(settings.max_open_recalls, settings.max_open_age)?;
         }
