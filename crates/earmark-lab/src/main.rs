@@ -194,11 +194,11 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
 fn encode(encoder: &str, cache: &Path, texts: &[&str], side: Side) -> Result<Vec<Vec<f32>>> {
     let encoding = bar(&format!("{encoder}: encoding"));
     let mut vectors = Vectors::open(encoder, cache)?;
-    let told = |done, total| {
+    let mut told = |done, total| {
         encoding.set_length(total as u64);
         encoding.set_position(done as u64);
     };
-    let encoded = vectors.encode(texts, side, told);
+    let encoded = vectors.encode(texts, side, &mut told);
     encoding.finish_and_clear();
     encoded
 }

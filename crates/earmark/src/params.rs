@@ -183,7 +183,7 @@ pub struct Params {
     pub stop_below: f32,
     /// `default` recipe: log-odds that a useful label adds to similar candidates, per unit of cosine. At least 0; 1.
     pub spread_useful: f32,
-    /// `default` recipe: log-odds that a useless label takes from similar candidates. At least 0; 0.5.
+    /// `default` recipe: log-odds that a useless label takes from similar candidates. At least 0; 0.25.
     pub spread_not_useful: f32,
     /// `default` recipe: cosine below which a label does not spread. In [-1, 1]; 0.35.
     pub spread_threshold: f32,
@@ -231,7 +231,7 @@ impl Params {
             epochs: 1,
             stop_below: 0.15,
             spread_useful: 1.0,
-            spread_not_useful: 0.5,
+            spread_not_useful: 0.25,
             spread_threshold: 0.35,
         }
     }

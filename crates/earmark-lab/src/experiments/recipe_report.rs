@@ -21,6 +21,8 @@ use crate::split::SplitKind;
 
 /// Numbers of training questions at which the learned ranking is tested.
 pub const CHECKPOINTS: [usize; 7] = [0, 20, 40, 80, 160, 320, 640];
+/// Seeds begin here: the recipe's constants were chosen while looking at splits of smaller seeds.
+const FIRST_SEED: u64 = 101;
 /// Training questions of a quick run.
 const QUICK: usize = 160;
 
@@ -39,7 +41,7 @@ pub const METHODS: [(&str, Answer, bool); 8] = [
 /// What is run.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Seeds, from 1.
+    /// Number of seeds.
     pub seeds: u64,
     /// How questions are divided.
     pub split: SplitKind,
@@ -51,7 +53,8 @@ pub struct Settings {
 
 impl Settings {
     fn seed_list(&self) -> Vec<u64> {
-        (1..=if self.quick { 1 } else { self.seeds }).collect()
+        let first = FIRST_SEED;
+        (first..first + if self.quick { 1 } else { self.seeds }).collect()
     }
 }
 
@@ -181,7 +184,9 @@ fn summary_of(settings: &Settings, rows: &[Row]) -> String {
          deviation over {} seeds. It learns from the labels of the five memories it serves, nothing else; the labels come \
          from a simulated critic (precision {:.0}, recall {:.0}).\n\n\
          **`learned-auto` and `learned-N-calls` read test labels**: at test they ask the simulated critic, which knows the \
-         gold memories of the test question. The other rows see no label of a test question.\n",
+         gold memories of the test question. The other rows see no label of a test question.\n\n\
+         Caution: the recipe's constants (not its learned weights) were chosen while looking at other random splits of these \
+         sets, so its level at n = 0 is not that of a set nobody has seen.\n",
         settings.split.name(),
         settings.seed_list().len(),
         100.0 * settings.quality.precision,

@@ -8,7 +8,7 @@ const SURE: f32 = 0.68;
 /// Slates' worth of prior belief that there is no information.
 const PSEUDO: f32 = 10.0;
 /// Consecutive recalls that are judged together, so that a critic that turns bad is noticed.
-pub const BLOCK: usize = 50;
+const BLOCK: usize = 50;
 
 /// Share of the pairs (useful, not useful) of one slate that `scores` order rightly, ties counting half; `None` if
 /// all labels are the same, which says nothing.
