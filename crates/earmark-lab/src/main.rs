@@ -1,6 +1,7 @@
 //! The `earmark-lab` command.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
@@ -84,12 +85,19 @@ struct LocomoArguments {
     date: Option<String>,
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let cli = Cli::parse();
-    match &cli.command {
+    let done = match &cli.command {
         Command::Data { names } => count(&cli.folders, names),
         Command::Locomo(arguments) => run_locomo(&cli.folders, arguments),
         Command::Recipe(arguments) => run_recipe(&cli.folders, arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -113,14 +121,15 @@ fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
     let date = arguments.date.as_ref().unwrap_or(&provenance.date);
     let path = folders.results.join(format!("{date}-{}", arguments.folder_name()));
     let folder = ResultFolder::open(&path)?;
+    let mut ran = false;
     for encoder in &arguments.encoders {
         let progress = bar(&format!("{encoder}: training and testing"));
         let name = short_name(encoder);
         let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, texts, side);
-        locomo::run(&settings, &folder, &dataset, &name, &mut encode, &progress)?;
+        ran |= locomo::run(&settings, &folder, &dataset, &name, &mut encode, &progress)?;
         progress.finish_and_clear();
     }
-    locomo::write_report(&settings, &folder, dropped, &provenance)?;
+    locomo::write_report(&settings, &folder, dropped, ran.then_some(&provenance))?;
     print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);
     println!("\nwritten to {}", path.display());
     Ok(())

@@ -1,6 +1,7 @@
 //! What every result folder says besides its numbers: command, commit, machine.
 
 use std::process::Command;
+use std::time::Instant;
 
 /// Where and from what a run was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,19 +14,22 @@ pub struct Provenance {
     pub machine: String,
     /// The day of the run (UTC), `YYYY-MM-DD`.
     pub date: String,
+    /// When the command began.
+    pub started: Instant,
 }
 
 impl Provenance {
-    /// Of this process.
+    /// Of this process, which begins now.
     pub fn here(command: String) -> Self {
         let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-        Provenance { command, commit: commit(), machine: machine(), date }
+        Provenance { command, commit: commit(), machine: machine(), date, started: Instant::now() }
     }
 
-    /// As lines of Markdown.
+    /// As lines of Markdown, with the time since the beginning.
     pub fn markdown(&self) -> String {
-        let Provenance { command, commit, machine, date } = self;
-        format!("- command: `{command}`\n- commit: {commit}\n- machine: {machine}\n- date: {date}\n")
+        let Provenance { command, commit, machine, date, started } = self;
+        let took = started.elapsed().as_secs();
+        format!("- command: `{command}`\n- commit: {commit}\n- machine: {machine}\n- date: {date}\n- took: {took} s\n")
     }
 }
 

@@ -62,8 +62,10 @@ fn run(data: &Path, results: &Path, settings: &Settings) -> anyhow::Result<usize
         encoded += texts.len();
         Ok(texts.iter().map(|text| letters(text)).collect())
     };
-    locomo::run(settings, &folder, &dataset, "letters", &mut encode, &ProgressBar::hidden())?;
-    locomo::write_report(settings, &folder, dropped, &Provenance::here("earmark-lab locomo".into()))?;
+    let ran = locomo::run(settings, &folder, &dataset, "letters", &mut encode, &ProgressBar::hidden())?;
+    let provenance = Provenance::here("earmark-lab locomo".into());
+    locomo::write_report(settings, &folder, dropped, ran.then_some(&provenance))?;
+    assert_eq!(ran, encoded > 0);
     Ok(encoded)
 }
 

@@ -77,7 +77,7 @@ impl Settings {
     }
 }
 
-/// Runs what `folder` lacks for one encoder. `encode` is called only if a run is missing.
+/// Runs what `folder` lacks for one encoder; returns whether there was anything. `encode` is called only then.
 ///
 /// # Errors
 /// Those of `encode`, or if the folder cannot be used.
@@ -88,12 +88,12 @@ pub fn run(
     encoder: &str,
     encode: &mut Encode<'_>,
     progress: &ProgressBar,
-) -> Result<()> {
+) -> Result<bool> {
     let chosen = settings.chosen_rate(folder, encoder)?;
     if let Some(rate) = chosen
         && !settings.plan(rate).is_missing(folder, &dataset.name, encoder)?
     {
-        return Ok(());
+        return Ok(false);
     }
     let Settings { params, learning_rates, memory_text, .. } = settings;
     let cases = candidates::find(dataset, *memory_text, params.candidates, encode)?;
@@ -102,10 +102,12 @@ pub fn run(
         select::validate(&plan, params, learning_rates, folder, dataset, encoder, &cases)?;
     }
     let rate = settings.chosen_rate(folder, encoder)?.context("no learning rate was given")?;
-    settings.plan(rate).run(folder, dataset, encoder, &cases, progress)
+    settings.plan(rate).run(folder, dataset, encoder, &cases, progress)?;
+    Ok(true)
 }
 
-/// Writes README.md, summary.md and the figures from the rows in `folder`.
+/// Writes summary.md and the figures from the rows in `folder`, and README.md unless nothing was run (then it says
+/// already where the rows come from).
 ///
 /// # Errors
 /// If the folder cannot be read or written.
@@ -113,13 +115,15 @@ pub fn write_report(
     settings: &Settings,
     folder: &ResultFolder,
     dropped_questions: usize,
-    provenance: &Provenance,
+    provenance: Option<&Provenance>,
 ) -> Result<()> {
     folder.tidy()?;
     let rows = folder.rows()?;
     std::fs::write(folder.file("summary.md"), summary(settings, &rows, dropped_questions))?;
-    let readme = readme(settings, &rows, &select::read(folder)?, provenance);
-    std::fs::write(folder.file("README.md"), readme)?;
+    if let Some(provenance) = provenance {
+        let readme = readme(settings, &rows, &select::read(folder)?, provenance);
+        std::fs::write(folder.file("README.md"), readme)?;
+    }
     for encoder in summary::encoders(&rows) {
         draw_methods(folder, &rows, &encoder)?;
         draw_curve(folder, &rows, &encoder)?;
