@@ -149,9 +149,8 @@ impl<'a> Index<'a> {
 
     fn corpus(&self, dense: &[f32], scores: &[WordScore]) -> Corpus {
         let moments = |values: &mut dyn Iterator<Item = f32>| {
-            let (sum, squares) = values.fold((0.0, 0.0), |(sum, squares), x| {
-                (sum + f64::from(x), squares + f64::from(x) * f64::from(x))
-            });
+            let (sum, squares) = values
+                .fold((0.0, 0.0), |(sum, squares), x| (sum + f64::from(x), squares + f64::from(x) * f64::from(x)));
             Moments::of_sums(sum, squares, dense.len() as u64)
         };
         Corpus {
@@ -181,7 +180,8 @@ impl<'a> Index<'a> {
     fn evidence(&self, row: usize, dense: &[f32], scores: &[WordScore]) -> Evidence {
         let session = |row: usize| self.bank.memories[row].session.as_deref();
         let beside = |other: Option<usize>| {
-            let other = other.filter(|other| *other < dense.len() && session(row).is_some() && session(*other) == session(row))?;
+            let other = other
+                .filter(|other| *other < dense.len() && session(row).is_some() && session(*other) == session(row))?;
             Some(Beside { dense: dense[other], lexical: scores[other].bm25 })
         };
         Evidence {
@@ -211,4 +211,3 @@ fn session_key(session: &str) -> u64 {
     let hash = blake3::hash(session.as_bytes());
     u64::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]))
 }
-

@@ -8,7 +8,6 @@ use clap::{Args, Parser, Subcommand};
 use earmark::Params;
 use earmark::critic::Quality;
 use earmark::encode::Side;
-use earmark_lab::{data, evidence};
 use earmark_lab::experiments::locomo::{self, Settings};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::experiments::recipe_report;
@@ -16,6 +15,7 @@ use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
 use earmark_lab::vectors::Vectors;
+use earmark_lab::{data, evidence};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Reproduces the EAR paper and compares recipes

@@ -20,14 +20,14 @@ pub mod vector;
 
 pub use error::{Error, ErrorKind, Result};
 pub use filter::Filter;
-pub use params::{
-    FinalSlate, Initialisation, LogProbability, Optimizer, Params, Probability, Recipe, ReplaySampling, ReplayUnobserved,
-    Similarity, TrainingSlate,
-};
 pub use memory::{
     Earmark, ExplainedCandidate, ExplainedRound, Explanation, Forget, Imported, Judge, LabelCounts, LearningStatus,
     LearningVersion, MAX_CONTENT_BYTES, MAX_ITEMS, MAX_QUERY_BYTES, MAX_TOP_K, Namespace, Neighbour, Overview,
     ReembedReport, Refused, Settings, messages,
+};
+pub use params::{
+    FinalSlate, Initialisation, LogProbability, Optimizer, Params, Probability, Recipe, ReplaySampling,
+    ReplayUnobserved, Similarity, TrainingSlate,
 };
 pub use record::{
     Explore, Feedback, FeedbackReport, Memory, Metadata, NewMemory, Previous, Recall, RecallRequest, Recalled,

@@ -108,7 +108,9 @@ fn blank_texts_are_refused_and_odd_ones_harmless() {
     assert!(first(&recall).contains("boiler"));
     for result in &recall.results {
         let scores = &result.scores;
-        assert!([result.score, scores.dense, scores.lexical, scores.base, scores.learned].iter().all(|x| x.is_finite()));
+        assert!(
+            [result.score, scores.dense, scores.lexical, scores.base, scores.learned].iter().all(|x| x.is_finite())
+        );
     }
     assert!(namespace.recall(&RecallRequest::new("  ")).is_err());
 }
@@ -175,7 +177,10 @@ fn remember_notes(namespace: &Namespace, metadata: &[Value]) {
     let items: Vec<NewMemory> = metadata
         .iter()
         .enumerate()
-        .map(|(i, m)| NewMemory { metadata: m.as_object().unwrap().clone(), ..NewMemory::new(format!("note m{}", i + 1)) })
+        .map(|(i, m)| NewMemory {
+            metadata: m.as_object().unwrap().clone(),
+            ..NewMemory::new(format!("note m{}", i + 1))
+        })
         .collect();
     namespace.remember(&items).unwrap();
 }
@@ -224,10 +229,25 @@ fn ordinary_words_are_not_query_syntax() {
     store(&namespace, &others.iter().map(String::as_str).collect::<Vec<_>>());
     store(&namespace, &[s1, s2, s3]);
     let rows = [
-        ("QX-58213", s1), ("2027-04-17", s1), ("\"closed on", s1), ("^ticket", s1), ("content:ticket", s1),
-        ("{ticket} -ines", s1), ("ticket \"\" ines", s1), ("don't restart", s2), ("C++ build", s2), ("/api/forge", s2),
-        ("(v3.2)", s2), ("18:00", s2), ("forge OR", s2), ("NEAR(forge build", s2), ("forge*", s2),
-        ("status: green", s3), ("40 GB/s", s3), ("99.5%", s3), ("NOT green", s3),
+        ("QX-58213", s1),
+        ("2027-04-17", s1),
+        ("\"closed on", s1),
+        ("^ticket", s1),
+        ("content:ticket", s1),
+        ("{ticket} -ines", s1),
+        ("ticket \"\" ines", s1),
+        ("don't restart", s2),
+        ("C++ build", s2),
+        ("/api/forge", s2),
+        ("(v3.2)", s2),
+        ("18:00", s2),
+        ("forge OR", s2),
+        ("NEAR(forge build", s2),
+        ("forge*", s2),
+        ("status: green", s3),
+        ("40 GB/s", s3),
+        ("99.5%", s3),
+        ("NOT green", s3),
     ];
     for (query, expected) in rows {
         let recall = ask(&namespace, query, 5);
@@ -283,7 +303,8 @@ fn the_same_words_at_the_same_moment_are_one_memory() {
         handles.into_iter().map(|h| h.join().unwrap()).collect()
     });
     for (author, session, _) in groups {
-        let group: BTreeSet<&String> = ids.iter().filter(|(who, _)| *who == (author, session)).map(|(_, id)| id).collect();
+        let group: BTreeSet<&String> =
+            ids.iter().filter(|(who, _)| *who == (author, session)).map(|(_, id)| id).collect();
         assert_eq!(group.len(), 1, "{author} {session}");
     }
     assert_eq!(home.namespace().count(&Scope::default()).unwrap(), 3);
@@ -376,7 +397,8 @@ fn short_words_of_every_script_are_found() {
     let (c1, c2, c3, c4) =
         ("我们决定周五上线新版本", "昨天重启kafka集群三次", "来週の会議は水曜日です", "서울역에서 만나기로 했다");
     store(&namespace, &[c1, c2, c3, c4]);
-    for (query, expected) in [("上线", c1), ("周五", c1), ("kafka", c2), ("会議", c3), ("水曜", c3), ("서울역", c4)] {
+    for (query, expected) in [("上线", c1), ("周五", c1), ("kafka", c2), ("会議", c3), ("水曜", c3), ("서울역", c4)]
+    {
         let recall = ask(&namespace, query, 3);
         let found = recall.results.iter().find(|r| r.memory.content == expected);
         assert!(found.is_some_and(|r| r.scores.lexical > 0.0), "{query}: {:?}", contents(&recall));
@@ -500,7 +522,8 @@ fn praise_lifts_blame_lowers_and_blame_alone_counts() {
     let earmark = home.open();
     let names = ["pos", "neg", "none"];
     let namespaces: Vec<Arc<Namespace>> = names.iter().map(|n| earmark.namespace(n).unwrap()).collect();
-    let texts: Vec<String> = (0..30).map(|i| format!("The garden shed holds {} and tool number {i}", UNRELATED[i % 20])).collect();
+    let texts: Vec<String> =
+        (0..30).map(|i| format!("The garden shed holds {} and tool number {i}", UNRELATED[i % 20])).collect();
     for namespace in &namespaces {
         store(namespace, &texts.iter().map(String::as_str).collect::<Vec<_>>());
     }
@@ -509,7 +532,8 @@ fn praise_lifts_blame_lowers_and_blame_alone_counts() {
     for query in &paraphrases[..12] {
         for (name, namespace) in names.iter().zip(&namespaces) {
             let recall = ask(namespace, query, 5);
-            let at_base = |rank: usize| recall.results.iter().find(|r| r.base_rank == rank).map(|r| r.memory.id.clone());
+            let at_base =
+                |rank: usize| recall.results.iter().find(|r| r.base_rank == rank).map(|r| r.memory.id.clone());
             let feedback = match *name {
                 "pos" => Feedback { useful: at_base(3).into_iter().collect(), ..Default::default() },
                 "neg" => Feedback { not_useful: at_base(1).into_iter().collect(), ..Default::default() },
@@ -530,16 +554,20 @@ fn praise_lifts_blame_lowers_and_blame_alone_counts() {
     let (blamed, neutral) = (find(&last[1], 1), find(&last[2], 1));
     assert!(blamed.0 < neutral.0 && blamed.1 >= neutral.1, "{blamed:?} {neutral:?}");
     let status = |i: usize| namespaces[i].learning().unwrap();
-    assert_eq!((status(0).labels["explicit"].useful, status(0).labels["explicit"].not_useful), (status(0).experiences, 0));
-    assert_eq!((status(1).labels["explicit"].useful, status(1).labels["explicit"].not_useful), (0, status(1).experiences));
+    assert_eq!(
+        (status(0).labels["explicit"].useful, status(0).labels["explicit"].not_useful),
+        (status(0).experiences, 0)
+    );
+    assert_eq!(
+        (status(1).labels["explicit"].useful, status(1).labels["explicit"].not_useful),
+        (0, status(1).experiences)
+    );
     assert!(status(2).labels.is_empty() && status(2).experiences == 0);
     for namespace in &namespaces {
         namespace.reset().unwrap();
     }
-    let after: Vec<Vec<f32>> = namespaces
-        .iter()
-        .map(|n| ask(n, &paraphrases[12], 30).results.iter().map(|r| r.score).collect())
-        .collect();
+    let after: Vec<Vec<f32>> =
+        namespaces.iter().map(|n| ask(n, &paraphrases[12], 30).results.iter().map(|r| r.score).collect()).collect();
     assert!(after[0] == after[2] && after[1] == after[2], "bit for bit");
 }
 
@@ -573,7 +601,8 @@ fn the_next_recall_closes_the_one_before() {
     let namespace = Home::new().open_default();
     store(&namespace, &UNRELATED[..8]);
     let one = ask(&namespace, "tram bell", 3);
-    let previous = Previous { recall_id: one.recall_id.clone(), answer: Some("It rings twice [1].".into()), ..Default::default() };
+    let previous =
+        Previous { recall_id: one.recall_id.clone(), answer: Some("It rings twice [1].".into()), ..Default::default() };
     let request = RecallRequest { previous: Some(previous), ..RecallRequest::new("kitchen clock") };
     namespace.recall(&request).unwrap();
     let explanation = namespace.explain(&one.recall_id).unwrap();
@@ -589,13 +618,17 @@ fn refine_shows_others_and_feedback_closes_all_rounds() {
         store(&namespace, &UNRELATED);
         let one = ask(&namespace, "who lives in the church tower", 5);
         let wrong: Vec<String> = one.results.iter().map(|r| r.memory.id.clone()).collect();
-        let two = namespace.refine(&one.recall_id, &Feedback { not_useful: wrong.clone(), ..Default::default() }).unwrap();
+        let two =
+            namespace.refine(&one.recall_id, &Feedback { not_useful: wrong.clone(), ..Default::default() }).unwrap();
         let fresh = two.results.iter().filter(|r| !wrong.contains(&r.memory.id)).count();
         assert!(fresh >= 4, "{fresh} of 5 are new");
         let good = two.results.iter().find(|r| !wrong.contains(&r.memory.id)).unwrap().memory.id.clone();
         namespace.feedback(&one.recall_id, &Feedback { useful: vec![good], ..Default::default() }).unwrap();
         let explanation = namespace.explain(&one.recall_id).unwrap();
-        assert_eq!((explanation.rounds.len(), explanation.rounds[0].not_useful.len(), explanation.rounds[1].useful.len()), (2, 5, 1));
+        assert_eq!(
+            (explanation.rounds.len(), explanation.rounds[0].not_useful.len(), explanation.rounds[1].useful.len()),
+            (2, 5, 1)
+        );
         assert!(namespace.refine(&one.recall_id, &Feedback::default()).is_err());
     }
 }
@@ -609,7 +642,10 @@ fn a_judge_explores_and_its_labels_are_kept() {
     let recall = namespace
         .recall_judged(&request, &mut |_, shown| {
             calls += 1;
-            Ok(shown.iter().map(|m| Some(earmark::recall::Label::from_useful(m.content.contains("dominoes")))).collect())
+            Ok(shown
+                .iter()
+                .map(|m| Some(earmark::recall::Label::from_useful(m.content.contains("dominoes"))))
+                .collect())
         })
         .unwrap();
     assert_eq!((calls, recall.critic_calls), (2, 2));
@@ -634,7 +670,8 @@ fn learning_can_be_frozen_rolled_back_reset_and_repeated() {
         teach(8);
         let learned = namespace.learning().unwrap();
         assert!(learned.version > 0 && !learned.versions.is_empty());
-        let scores = || ask(&namespace, "a bell in the tower", 5).results.iter().map(|r| r.scores.learned).collect::<Vec<_>>();
+        let scores =
+            || ask(&namespace, "a bell in the tower", 5).results.iter().map(|r| r.scores.learned).collect::<Vec<_>>();
         let trained = scores();
         namespace.freeze(true).unwrap();
         teach(4);

@@ -2,7 +2,7 @@
 
 pub mod locomo;
 pub mod plan;
-pub mod select;
-pub mod summary;
 pub mod recipe;
 pub mod recipe_report;
+pub mod select;
+pub mod summary;

@@ -120,7 +120,12 @@ pub fn learn(
     Ok(())
 }
 
-fn serve_and_label(state: &State, case: &Prepared, quality: Quality, random: &mut dyn Random) -> Result<Vec<PastLabel>> {
+fn serve_and_label(
+    state: &State,
+    case: &Prepared,
+    quality: Quality,
+    random: &mut dyn Random,
+) -> Result<Vec<PastLabel>> {
     let (rows, scores) = state.rank(case);
     let slate: Vec<Candidate> = top_k(&scores, SIZE).into_iter().map(Candidate).collect();
     let labels = Simulated { gold: &case.gold_candidates, quality, random }.judge(&slate)?;

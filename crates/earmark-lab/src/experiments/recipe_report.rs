@@ -79,8 +79,11 @@ pub fn run(
         seed,
     };
     let there = folder.rows()?;
-    let missing: Vec<u64> =
-        settings.seed_list().into_iter().filter(|seed| !there.iter().any(|row| row.key == key("learned", *seed))).collect();
+    let missing: Vec<u64> = settings
+        .seed_list()
+        .into_iter()
+        .filter(|seed| !there.iter().any(|row| row.key == key("learned", *seed)))
+        .collect();
     progress.set_length(missing.len() as u64);
     let results: Vec<(Vec<Row>, Vec<CurvePoint>)> = missing
         .par_iter()
@@ -223,7 +226,11 @@ fn readme(settings: &Settings, rows: &[Row], provenance: &Provenance) -> String 
             .map(|(name, rows)| {
                 let calls = rows.iter().map(|row| row.critic_calls_per_query).sum::<f64>() / rows.len().max(1) as f64;
                 let recall = summary::spread(rows, |row| row.scores.recall_at_5).mean;
-                if calls > 0.0 { format!("{name} {recall:.1} at {calls:.1} calls") } else { format!("{name} {recall:.1}") }
+                if calls > 0.0 {
+                    format!("{name} {recall:.1} at {calls:.1} calls")
+                } else {
+                    format!("{name} {recall:.1}")
+                }
             })
             .collect();
         let _ = writeln!(text, "- {dataset}, {encoder}, Recall@5: {}.", parts.join(", "));

@@ -13,15 +13,15 @@ mod past;
 mod replay;
 mod reranker;
 mod state;
-mod trust;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 pub use experience::{Buffer, Experience};
 pub use gradient::{dense_gradient, loss};
 pub use learner::{Learner, Update};
 pub use lesson::{Lesson, Term};
 pub use past::{Past, PastLabel, PastQuestion, hindsight};
+pub use replay::{lowest_reward, most_similar, random_sample};
 pub use reranker::{Example, Prior, fit, logit, probability};
 pub use trust::{agreement, trust};
-pub use replay::{lowest_reward, most_similar, random_sample};

@@ -71,7 +71,8 @@ impl Past {
             self.entries.pop_front();
         }
         self.entries.push_back(Arc::new(question));
-        let told: Vec<Option<f32>> = self.entries.iter().map(|past| past.agreement.filter(|_| !past.explicit)).collect();
+        let told: Vec<Option<f32>> =
+            self.entries.iter().map(|past| past.agreement.filter(|_| !past.explicit)).collect();
         self.trust = trust(&told);
         let believed = self.trust.iter_mut().zip(&self.entries).filter(|(_, past)| past.explicit);
         believed.for_each(|(weight, _)| *weight = 1.0);
@@ -177,7 +178,9 @@ mod tests {
         let vectors = HashMap::from([(7, vec![1.0, 0.0])]);
         let say = |key, vector: [f32; 2]| hindsight(&speaking, &vectors, key, &vector);
         let seven = say(7, [1.0, 0.0]);
-        assert!((seven.useful - (1.0 + 0.6f32.powi(6))).abs() < 1e-6 && seven.useless == 0.0 && seven.like_useful == 0.0);
+        assert!(
+            (seven.useful - (1.0 + 0.6f32.powi(6))).abs() < 1e-6 && seven.useless == 0.0 && seven.like_useful == 0.0
+        );
         let eight = say(8, [0.8, 0.6]);
         assert!((eight.useless - 1.0).abs() < 1e-6 && (eight.like_useful - 0.8f32.powi(4)).abs() < 1e-6);
         assert_eq!(say(10, [0.0, 1.0]), Hindsight::default());

@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn gradient_vanishes_at_the_fit() {
-        let rows: Vec<[f64; 3]> = (0..40).map(|i| [1.0, (i as f64 * 0.7).sin(), (i as f64 * 1.3).cos() * 3.0]).collect();
+        let rows: Vec<[f64; 3]> =
+            (0..40).map(|i| [1.0, (i as f64 * 0.7).sin(), (i as f64 * 1.3).cos() * 3.0]).collect();
         let examples: Vec<Example> =
             rows.iter().enumerate().map(|(i, r)| Example { features: r, useful: i % 3 == 0, weight: 1.0 }).collect();
         let prior = Prior { mean: &[0.0, 1.0, -1.0], precision: &[0.5, 2.0, 1.0] };

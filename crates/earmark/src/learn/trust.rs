@@ -15,7 +15,15 @@ const BLOCK: usize = 50;
 pub fn agreement(scores: &[f64], useful: &[bool]) -> Option<f32> {
     let side = |wanted: bool| scores.iter().zip(useful).filter(move |(_, u)| **u == wanted).map(|(s, _)| *s);
     let pairs = side(true).count() * side(false).count();
-    let won = |a: f64, b: f64| if a > b { 1.0 } else if a == b { 0.5 } else { 0.0 };
+    let won = |a: f64, b: f64| {
+        if a > b {
+            1.0
+        } else if a == b {
+            0.5
+        } else {
+            0.0
+        }
+    };
     let right: f32 = side(true).flat_map(|a| side(false).map(move |b| won(a, b))).sum();
     (pairs > 0).then(|| right / pairs as f32)
 }

@@ -124,9 +124,7 @@ impl Namespace {
     }
 
     fn explained_rounds(&self, recall: &StoredRecall) -> Result<Vec<ExplainedRound>> {
-        let ids = |rows: Vec<Row>| -> Result<Vec<String>> {
-            Ok(self.ids(&rows)?.into_iter().flatten().collect())
-        };
+        let ids = |rows: Vec<Row>| -> Result<Vec<String>> { Ok(self.ids(&rows)?.into_iter().flatten().collect()) };
         let round = |round: &crate::store::Round| {
             let labelled = |useful| round.labels.iter().filter(move |l| l.useful == useful).map(|l| l.row).collect();
             let mut sources: Vec<String> = round.labels.iter().map(|l| l.source.clone()).collect();
@@ -189,7 +187,9 @@ fn in_words(candidates: &[ExplainedCandidate], version: i64) -> String {
     match moved {
         0 => format!("learned version {version} has the same memories in the top five as the static ranking"),
         1 => format!("learned version {version} brings 1 memory into the top five that the static ranking leaves out"),
-        n => format!("learned version {version} brings {n} memories into the top five that the static ranking leaves out"),
+        n => format!(
+            "learned version {version} brings {n} memories into the top five that the static ranking leaves out"
+        ),
     }
 }
 

@@ -78,7 +78,8 @@ impl Namespace {
             return if report.repeated { Ok(report) } else { Err(already_closed(recall)) };
         }
         let last = recall.rounds.len().saturating_sub(1);
-        let placed: Vec<(usize, Label)> = labels.into_iter().map(|label| (round_of(recall, label.row, last), label)).collect();
+        let placed: Vec<(usize, Label)> =
+            labels.into_iter().map(|label| (round_of(recall, label.row, last), label)).collect();
         self.store.close_recall(&recall.log.id, &placed)?;
         if self.settings().learn_at_once {
             report.learning_version = self.learn()?;

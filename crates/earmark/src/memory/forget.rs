@@ -26,7 +26,8 @@ impl Namespace {
         let forgotten = match what {
             Forget::Ids(ids) => self.store.forget(What::Ids(ids))?,
             Forget::Scope(scope) if scope.is_everything() => {
-                let reason = "restricts nothing: name ids, a filter, a user, a session or a time, or remove the namespace";
+                let reason =
+                    "restricts nothing: name ids, a filter, a user, a session or a time, or remove the namespace";
                 return Err(Error::invalid("filter", reason));
             }
             Forget::Scope(scope) => self.store.forget(What::Scope(scope))?,

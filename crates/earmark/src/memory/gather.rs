@@ -88,7 +88,8 @@ impl Namespace {
     ) -> Result<Vec<Row>> {
         let vectors = self.store.vectors(&rows)?;
         let words = self.store.word_scores(question, &rows)?;
-        let evidence = |i: usize| Evidence { dense: cosine_of(query, &vectors[i]), words: words[i], ..Evidence::default() };
+        let evidence =
+            |i: usize| Evidence { dense: cosine_of(query, &vectors[i]), words: words[i], ..Evidence::default() };
         let scores: Vec<f32> = (0..rows.len()).map(|i| fused_score(asked, corpus, &evidence(i))).collect();
         Ok(top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect())
     }

@@ -16,8 +16,8 @@ use crate::{
     params::{Params, Recipe},
     random::Seeded,
     recall::{
-        Adapter, Candidate, Closed, FEATURES, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_PRECISION, STATIC_WEIGHTS,
-        Turn,
+        Adapter, Candidate, Closed, FEATURES, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_PRECISION,
+        STATIC_WEIGHTS, Turn,
     },
     store::{self, Counts, Row, Store, StoredLearned, StoredRecall},
 };
@@ -317,7 +317,9 @@ impl Learned {
         match (params.recipe, &self.state) {
             (Recipe::Paper, state) => {
                 let learned = match state {
-                    State::Ear(learner) => learner.adapter().adapt(&gathered.pool, params.similarity).relevance.to_vec(),
+                    State::Ear(learner) => {
+                        learner.adapter().adapt(&gathered.pool, params.similarity).relevance.to_vec()
+                    }
                     _ => gathered.dense(),
                 };
                 Ranking { base: gathered.dense(), learned }
@@ -368,7 +370,8 @@ fn is_due(n: i64) -> bool {
 
 /// The weights that the labels of the past make likeliest.
 fn fit_to(past: &Past, start: &[f64]) -> Vec<f64> {
-    let labels = past.questions().flat_map(|(question, trust)| question.labels.iter().map(move |l| (l, f64::from(trust))));
+    let labels =
+        past.questions().flat_map(|(question, trust)| question.labels.iter().map(move |l| (l, f64::from(trust))));
     let usable = labels.filter(|(label, trust)| label.features.len() == STATIC_WEIGHTS.len() && *trust > 0.0);
     let examples: Vec<Example> =
         usable.map(|(l, weight)| Example { features: &l.features, useful: l.useful, weight }).collect();
@@ -491,9 +494,12 @@ fn closed(store: &Store, recall: &StoredRecall) -> Result<Closed> {
 
 fn replayed(store: &Store, past: &Past, query: &[f32], n: usize) -> Result<Vec<Arc<Experience>>> {
     let nearest = past.nearest(query, n);
-    nearest.iter().map(|(question, _)| {
-        let recall = store.experiences(question.sequence, 1)?;
-        let recall = recall.first().ok_or_else(|| Error::not_found("experience", question.sequence.to_string()))?;
-        Ok(Arc::new(Experience::of(&closed(store, recall)?)))
-    }).collect()
+    nearest
+        .iter()
+        .map(|(question, _)| {
+            let recall = store.experiences(question.sequence, 1)?;
+            let recall = recall.first().ok_or_else(|| Error::not_found("experience", question.sequence.to_string()))?;
+            Ok(Arc::new(Experience::of(&closed(store, recall)?)))
+        })
+        .collect()
 }

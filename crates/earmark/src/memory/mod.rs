@@ -20,7 +20,7 @@ use std::{
 
 use jiff::Timestamp;
 
-pub use explain::{Explanation, ExplainedCandidate, ExplainedRound, Neighbour};
+pub use explain::{ExplainedCandidate, ExplainedRound, Explanation, Neighbour};
 pub use forget::Forget;
 pub use inspect::Overview;
 pub use learning::{LabelCounts, LearningStatus, LearningVersion};
@@ -185,7 +185,8 @@ impl Namespace {
     /// Unit vectors of `texts`, after making sure that the namespace belongs to this encoder.
     fn encode(&self, texts: &[String], side: Side) -> Result<Vec<Vec<f32>>> {
         let encoder = self.shared.encoder()?;
-        self.store.stamp_encoder(&EncoderStamp { model: encoder.model().to_owned(), dimension: encoder.dimension() })?;
+        self.store
+            .stamp_encoder(&EncoderStamp { model: encoder.model().to_owned(), dimension: encoder.dimension() })?;
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut vectors = encoder.encode(&texts, side)?;
         for vector in &mut vectors {

@@ -2,13 +2,7 @@
 
 use std::time::Instant;
 
-use super::{
-    Namespace,
-    feedback::source,
-    gather::Gathered,
-    learning::Learned,
-    new_id, now,
-};
+use super::{Namespace, feedback::source, gather::Gathered, learning::Learned, new_id, now};
 use crate::{
     encode::Side,
     error::{Error, Result},
@@ -174,7 +168,14 @@ impl Namespace {
         Ok(())
     }
 
-    fn answer(&self, recall_id: &str, learned: &Learned, gathered: &Gathered, ranking: &Ranking, slate: &Slate) -> Recall {
+    fn answer(
+        &self,
+        recall_id: &str,
+        learned: &Learned,
+        gathered: &Gathered,
+        ranking: &Ranking,
+        slate: &Slate,
+    ) -> Recall {
         let (base_ranks, learned_ranks) = (ranking.base_ranks(), ranking.learned_ranks());
         let results = slate.picks.iter().enumerate().map(|(place, pick)| {
             let i = pick.candidate.0;
@@ -217,7 +218,10 @@ fn check(request: &RecallRequest, default_size: usize) -> Result<usize> {
         return Err(Error::invalid("query", "is blank: ask a question"));
     }
     if request.query.len() > MAX_QUERY_BYTES {
-        return Err(Error::invalid("query", format!("has {} bytes; the limit is {MAX_QUERY_BYTES}", request.query.len())));
+        return Err(Error::invalid(
+            "query",
+            format!("has {} bytes; the limit is {MAX_QUERY_BYTES}", request.query.len()),
+        ));
     }
     let size = request.top_k.unwrap_or(default_size);
     if (1..=MAX_TOP_K).contains(&size) {
@@ -259,7 +263,8 @@ fn resume(turn: &mut Turn, recall: &StoredRecall, rows: &[Row]) {
         let shown: Vec<(Row, usize)> =
             round.slate.iter().filter_map(|entry| Some((entry.row, place(entry.row)?))).collect();
         let label = |row: Row| round.labels.iter().find(|l| l.row == row).map(|l| Label::from_useful(l.useful));
-        let picks = shown.iter().map(|&(_, i)| crate::recall::Pick { candidate: Candidate(i), terms: Default::default() });
+        let picks =
+            shown.iter().map(|&(_, i)| crate::recall::Pick { candidate: Candidate(i), terms: Default::default() });
         let slate = Slate { picks: picks.collect(), noise: Vec::new() };
         let labels: Vec<Option<Label>> = shown.iter().map(|&(row, _)| label(row)).collect();
         turn.observe(&slate, &labels);
@@ -269,7 +274,10 @@ fn resume(turn: &mut Turn, recall: &StoredRecall, rows: &[Row]) {
 /// A slate as the store keeps it; explored is who is not among the best by the learned ranking.
 fn entries(slate: &Slate, ranking: &Ranking, rows: &[Row], size: usize) -> Vec<SlateEntry> {
     let ranks = ranking.learned_ranks();
-    let entry = |pick: &crate::recall::Pick| SlateEntry { row: rows[pick.candidate.0], explored: ranks[pick.candidate.0] > size };
+    let entry = |pick: &crate::recall::Pick| SlateEntry {
+        row: rows[pick.candidate.0],
+        explored: ranks[pick.candidate.0] > size,
+    };
     slate.picks.iter().map(entry).collect()
 }
 

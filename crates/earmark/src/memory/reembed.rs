@@ -59,7 +59,9 @@ fn encode_portion(encoder: &dyn Encoder, portion: &[ToReembed]) -> Result<Vec<Re
     let (mut texts, mut queries) = (Vec::new(), Vec::new());
     for item in portion {
         match item {
-            ToReembed::Memory(row, memory) => texts.push((*row, encoded_text(memory.author.as_deref(), &memory.content))),
+            ToReembed::Memory(row, memory) => {
+                texts.push((*row, encoded_text(memory.author.as_deref(), &memory.content)))
+            }
             ToReembed::Query { recall_id, query } => queries.push((recall_id.clone(), query.clone())),
         }
     }

@@ -83,7 +83,8 @@ fn check(items: &[NewMemory]) -> Result<()> {
 
 /// Refuses what is blank or far too long.
 pub(crate) fn check_content(field: &str, content: &str) -> Result<()> {
-    let invisible = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
+    let invisible =
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
     if content.chars().all(invisible) {
         return Err(Error::invalid(field, "is blank: there is nothing to remember"));
     }

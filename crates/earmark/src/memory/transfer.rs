@@ -172,6 +172,9 @@ mod tests {
         assert!(error.contains("occured_at"), "{error}");
         let exported = r#"{"id":"m_1","content":"x","author":null,"kind":"episodic","metadata":{},"tags":[],
             "user_id":null,"agent_id":null,"session_id":null,"occurred_at":"2027-01-01","created_at":"2027-01-01"}"#;
-        assert_eq!(read_line(&exported.replace('\n', "")).unwrap().occurred_at.unwrap().to_string(), "2027-01-01T00:00:00Z");
+        assert_eq!(
+            read_line(&exported.replace('\n', "")).unwrap().occurred_at.unwrap().to_string(),
+            "2027-01-01T00:00:00Z"
+        );
     }
 }

@@ -12,13 +12,47 @@ const OTHER_ROLES: [&str; 7] = ["assistant", "ai", "agent", "model", "bot", "sys
 const FIRST_PERSON: [&str; 8] = ["i", "me", "my", "mine", "im", "ive", "we", "our"];
 const SECOND_PERSON: [&str; 3] = ["you", "your", "yours"];
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
     "december",
 ];
 const TIME_WORDS: [&str; 27] = [
-    "yesterday", "today", "tonight", "tomorrow", "ago", "last", "next", "recently", "week", "weeks", "weekend",
-    "weekends", "month", "months", "year", "years", "day", "days", "monday", "tuesday", "wednesday", "thursday",
-    "friday", "saturday", "sunday", "morning", "evening",
+    "yesterday",
+    "today",
+    "tonight",
+    "tomorrow",
+    "ago",
+    "last",
+    "next",
+    "recently",
+    "week",
+    "weeks",
+    "weekend",
+    "weekends",
+    "month",
+    "months",
+    "year",
+    "years",
+    "day",
+    "days",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "morning",
+    "evening",
 ];
 const NUMBER_WORDS: [&str; 10] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 /// Words after "how" that ask for a number.
@@ -63,7 +97,9 @@ impl Question {
                 || follows(&["what", "which"], &WHAT_TIME)
                 || follows(&["how"], &["long", "recently"])
                 || spans,
-            asks_number: follows(&["how"], &HOW_NUMBER) || follows(&["what"], &WHAT_NUMBER) || follows(&["number", "amount"], &["of"]),
+            asks_number: follows(&["how"], &HOW_NUMBER)
+                || follows(&["what"], &WHAT_NUMBER)
+                || follows(&["number", "amount"], &["of"]),
             first_person: has(&FIRST_PERSON),
             second_person: has(&SECOND_PERSON),
             months: said.iter().filter_map(|word| month(word)).collect(),

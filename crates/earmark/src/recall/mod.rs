@@ -24,7 +24,7 @@ pub use features::{
     Beside, Corpus, Evidence, FEATURE_NAMES, FEATURES, Hindsight, PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS,
     features, fused_score,
 };
-pub use posterior::{Beliefs, CriticRates, PosteriorEpisode, Propagation};
-pub use turn::{Ranking, Turn};
 pub use pool::{Candidate, Label, Pool, mean_utility, top_k};
+pub use posterior::{Beliefs, CriticRates, PosteriorEpisode, Propagation};
 pub use slate::{Pick, Slate, Terms, gumbel_slate, top_slate};
+pub use turn::{Ranking, Turn};

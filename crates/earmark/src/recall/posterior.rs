@@ -130,7 +130,14 @@ impl PosteriorEpisode {
         for mut row in unit_memories.rows_mut() {
             row.as_slice_mut().into_iter().for_each(normalize);
         }
-        PosteriorEpisode { params: *params, pool, unit_memories, trust, beliefs: Beliefs::new(log_odds), rounds: Vec::new() }
+        PosteriorEpisode {
+            params: *params,
+            pool,
+            unit_memories,
+            trust,
+            beliefs: Beliefs::new(log_odds),
+            rounds: Vec::new(),
+        }
     }
 
     /// The slate to have judged next: the likeliest candidates below the cut that nobody judged.

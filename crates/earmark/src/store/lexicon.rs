@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::lexical::Collection;
 use super::Row;
 use super::database::{Attempt, add_meta, meta_number};
 use super::postings::{self, Posting, push_varint, take_varint};
+use crate::lexical::Collection;
 
 /// Blocks grow to this many bytes; larger ones would leave their page of the database.
 const BLOCK_BYTES: usize = 900;

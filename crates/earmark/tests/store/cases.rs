@@ -197,7 +197,8 @@ fn words_of_scripts_without_spaces() {
     let texts =
         ["我们决定周五上线新版本", "昨天重启kafka集群三次", "来週の会議は水曜日です", "서울역에서 만나기로 했다"];
     texts.iter().for_each(|text| drop(remember_text(&fresh.store, text)));
-    for (query, at) in [("上线", 0), ("周五", 0), ("kafka", 1), ("会議", 2), ("水曜", 2), ("서울역", 3), ("次", 1)] {
+    for (query, at) in [("上线", 0), ("周五", 0), ("kafka", 1), ("会議", 2), ("水曜", 2), ("서울역", 3), ("次", 1)]
+    {
         let hits = fresh.store.search_words(query, 3, &Scope::default()).unwrap().hits;
         let best = fresh.store.memories(&[hits[0].row]).unwrap().remove(0).1;
         assert_eq!(best.content, texts[at], "{query}");

@@ -131,7 +131,10 @@ impl Head {
                 "Pooling" => head.pooling = read_pooling(&folder.join(&module.path).join("config.json"))?,
                 "Normalize" => head.normalize = true,
                 other => {
-                    return Err(format!("{}: module `{other}` is not supported", folder.join("modules.json").display()));
+                    return Err(format!(
+                        "{}: module `{other}` is not supported",
+                        folder.join("modules.json").display()
+                    ));
                 }
             }
         }
