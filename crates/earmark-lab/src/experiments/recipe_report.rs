@@ -175,7 +175,7 @@ fn groups(rows: &[Row]) -> Vec<(String, String)> {
     groups
 }
 
-fn of<'a>(rows: &'a [Row], dataset: &str, encoder: &str) -> Vec<Row> {
+fn of(rows: &[Row], dataset: &str, encoder: &str) -> Vec<Row> {
     rows.iter().filter(|row| row.key.dataset == dataset && row.key.encoder == encoder).cloned().collect()
 }
 
