@@ -4,6 +4,11 @@ set -euo pipefail
 cd "$(dirname "$0")"
 export EARMARK_MODELS="${EARMARK_MODELS:-$PWD/models}"
 scripts/fetch-models.sh minilm mpnet wordllama || echo "some weights could not be fetched; tests that need them say so and are skipped"
-cargo fmt --all --check
-cargo clippy --release --workspace --all-targets --locked -- -D warnings
+if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; fi
+if cargo clippy --version >/dev/null 2>&1; then
+    cargo clippy --release --workspace --all-targets --locked -- -D warnings
+fi
+# Each benchmark runs once at a small size, so that it cannot rot.
+cargo run --release --locked --package earmark --example search_bench -- --memories 3000 --queries 20
+cargo run --release --locked --package earmark --example step_bench -- --dimensions 64 --seconds 0.05 --repeats 1
 cargo test --release --workspace --locked
