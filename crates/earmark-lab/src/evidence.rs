@@ -21,8 +21,8 @@ use crate::text::MemoryText;
 
 /// Candidates that are ranked.
 pub const POOL: usize = 75;
-/// Candidates that each arm hands over.
-const ARM: usize = 100;
+/// Candidates that each arm hands over, as in the product.
+const ARM: usize = 2 * POOL;
 
 /// One question with its candidates.
 #[derive(Debug, Clone)]

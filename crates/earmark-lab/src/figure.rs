@@ -226,6 +226,9 @@ fn curve_legend(area: &Area<'_>, figure: &Curves) -> Result<()> {
 }
 
 fn paper_legend(area: &Area<'_>, name: &str, y: i32) -> Result<()> {
+    if name.is_empty() {
+        return Ok(());
+    }
     let moved: Vec<(i32, i32)> = diamond().iter().map(|(dx, dy)| (21 + dx, y + dy)).collect();
     stroke(area, &moved, INK)?;
     text(area, name, (42, y), 14, HPos::Left)
