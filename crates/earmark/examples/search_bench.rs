@@ -12,11 +12,12 @@
 //! not blur them.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 use earmark::store::{CandidateLog, DataFolder, EncoderStamp, Hit, Insert, RecallLog, Row, SlateEntry, Store};
-use earmark::{Filter, NewMemory, Scope, vector};
+use earmark::{Earmark, Error, Filter, NewMemory, Params, RecallRequest, Scope, Settings, vector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
@@ -66,6 +67,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     measure_scopes(&store, &queries)?;
     measure_words(&store, &texts)?;
     measure_log(&store, &queries, &texts)?;
+    drop(store);
+    for (name, params) in [("default", Params::default()), ("paper", Params::paper())] {
+        measure_recall(folder.path(), name, params, &queries, &texts)?;
+    }
     row("resident in the end", &format!("{} MB", resident_bytes() >> 20));
     Ok(())
 }
@@ -152,6 +157,33 @@ fn measure_log(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earmark
     row("log_recall, 50 candidates of 8 features", &time(median(times)));
     let grown = store.disk_usage()?.database_bytes.saturating_sub(before);
     row("log_recall, bytes on disk", &format!("{} bytes", grown / 5_000));
+    Ok(())
+}
+
+/// A whole recall with the vector given: search, words, evidence, ranking, logging, answer; against the search of
+/// the same queries in between, by the clock.
+fn measure_recall(
+    folder: &Path,
+    recipe: &str,
+    params: Params,
+    queries: &[Vec<f32>],
+    texts: &[String],
+) -> earmark::Result<()> {
+    let no_encoder = || Err(Error::Encoder { model: "none".into(), reason: "vectors are given".into() });
+    let memory = Earmark::open(folder, Settings { params, ..Settings::default() }, no_encoder)?.namespace("bench")?;
+    let (mut recalls, mut searches) = (Vec::new(), Vec::new());
+    for (query, text) in queries.iter().zip(texts).take(200) {
+        let request = RecallRequest { query_vector: Some(query.clone()), ..RecallRequest::new(text) };
+        let start = Instant::now();
+        black_box(memory.recall(&request)?);
+        recalls.push(start.elapsed());
+        let start = Instant::now();
+        black_box(memory.store().search(query, K, &Scope::default())?);
+        searches.push(start.elapsed());
+    }
+    let (recall, search) = (median(recalls), median(searches));
+    row(&format!("recall, recipe {recipe} (by the clock)"), &time(recall));
+    row(&format!("recall, recipe {recipe} / search"), &format!("{:.2}", recall.as_secs_f64() / search.as_secs_f64()));
     Ok(())
 }
 
