@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 /// A bag of hashed words: deterministic, and similar where words are shared.
 struct Words;
 
-/// Enough that few words share a place.
-const DIMENSION: usize = 8192;
+/// Enough that few words share a place, and few enough for the adapter of the `paper` recipe.
+const DIMENSION: usize = 1000;
 
 impl Encoder for Words {
     fn model(&self) -> &str {
