@@ -14,10 +14,14 @@ use earmark::{
 use serde_json::{Value, json};
 
 /// A bag of hashed words: deterministic, and similar where words are shared.
-struct Words;
+struct Words {
+    dimension: usize,
+}
 
-/// Enough that few words share a place, and few enough for the adapter of the `paper` recipe.
-const DIMENSION: usize = 1000;
+/// Enough that few words share a place.
+const WIDE: usize = 8192;
+/// Few enough for the adapter of the `paper` recipe.
+const NARROW: usize = 256;
 
 impl Encoder for Words {
     fn model(&self) -> &str {
@@ -25,19 +29,19 @@ impl Encoder for Words {
     }
 
     fn dimension(&self) -> usize {
-        DIMENSION
+        self.dimension
     }
 
     fn encode(&self, texts: &[&str], _side: Side) -> Result<Vec<Vec<f32>>> {
-        Ok(texts.iter().map(|text| bag(text)).collect())
+        Ok(texts.iter().map(|text| bag(text, self.dimension)).collect())
     }
 }
 
-fn bag(text: &str) -> Vec<f32> {
-    let mut vector = vec![0.0; DIMENSION];
+fn bag(text: &str, dimension: usize) -> Vec<f32> {
+    let mut vector = vec![0.0; dimension];
     for word in text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()) {
         let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-        vector[(hash >> 32) as usize % DIMENSION] += 1.0;
+        vector[(hash >> 32) as usize % dimension] += 1.0;
     }
     vector
 }
@@ -58,7 +62,8 @@ impl Home {
     }
 
     fn open(&self) -> Earmark {
-        Earmark::open(self.folder.path(), self.settings.clone(), || Ok(Arc::new(Words))).unwrap()
+        let dimension = if self.settings.params.recipe == Recipe::Paper { NARROW } else { WIDE };
+        Earmark::open(self.folder.path(), self.settings.clone(), move || Ok(Arc::new(Words { dimension }))).unwrap()
     }
 
     fn namespace(&self) -> Arc<Namespace> {
@@ -698,10 +703,10 @@ fn another_encoder_is_refused_until_reembed() {
             "bag-of-words-2"
         }
         fn dimension(&self) -> usize {
-            DIMENSION / 2
+            WIDE / 2
         }
         fn encode(&self, texts: &[&str], _: Side) -> Result<Vec<Vec<f32>>> {
-            Ok(texts.iter().map(|t| bag(t).chunks(2).map(|c| c[0] + 2.0 * c[1]).collect()).collect())
+            Ok(texts.iter().map(|t| bag(t, WIDE).chunks(2).map(|c| c[0] + 2.0 * c[1]).collect()).collect())
         }
     }
     let home = Home::new();
