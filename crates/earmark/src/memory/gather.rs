@@ -56,7 +56,10 @@ impl Namespace {
         let params = &self.settings().params;
         let arm = if params.recipe == Recipe::Paper { wanted } else { 2 * wanted };
         let (dense, lexical) = self.search_arms(question, query, scope, arm)?;
-        let corpus = self.corpus(query, &lexical)?;
+        let corpus = match params.recipe {
+            Recipe::Paper => Corpus::default(),
+            Recipe::Default => self.corpus(query, &lexical)?,
+        };
         let rows = union(&dense, &lexical.hits);
         let asked = Question::read(question);
         let rows = match params.recipe {

@@ -170,19 +170,25 @@ impl Bank {
 
     /// Up to `count` living rows, evenly spread.
     pub(crate) fn sample(&self, count: usize) -> Vec<Row> {
+        self.sample_places(count).into_iter().map(|place| Row(self.view(place.part).rows[place.at as usize])).collect()
+    }
+
+    /// Where up to `count` living vectors are, evenly spread.
+    pub(crate) fn sample_places(&self, count: usize) -> Vec<Place> {
         let step = self.len().div_ceil(count.max(1)).max(1);
-        let mut rows = Vec::with_capacity(count);
+        let mut places = Vec::with_capacity(count);
         let mut next = 0;
         for (part, entries) in self.views() {
-            while let Some(row) = entries.rows.get(next) {
-                if !self.is_dead(Place { part, at: next as u32 }) {
-                    rows.push(Row(*row));
+            while next < entries.rows.len() {
+                let place = Place { part, at: next as u32 };
+                if !self.is_dead(place) {
+                    places.push(place);
                 }
                 next += step;
             }
             next -= entries.rows.len();
         }
-        rows
+        places
     }
 
     /// Opens the longest chain of usable segments from the first sequence number on, and removes other files.
