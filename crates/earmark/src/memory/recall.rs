@@ -64,8 +64,7 @@ impl Namespace {
         };
         let mut slate = turn.serve(size);
         limit_tokens(&mut slate, &gathered.memories, request.max_tokens);
-        let recall_id = new_id("rc");
-        self.log(&recall_id, request, &gathered, &judged, &slate, &learned)?;
+        let recall_id = self.log(request, &gathered, &judged, &slate, &ranking, &learned)?;
         let mut answer = self.answer(&recall_id, &learned, &gathered, &ranking, &slate);
         answer.critic_calls = judged.len();
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
@@ -126,36 +125,38 @@ impl Namespace {
         Ok(vector)
     }
 
+    /// Keeps the recall, before it is answered, and returns its id.
     fn log(
         &self,
-        recall_id: &str,
         request: &RecallRequest,
         gathered: &Gathered,
         judged: &[(Slate, Vec<Option<Label>>)],
         served: &Slate,
+        ranking: &Ranking,
         learned: &Learned,
-    ) -> Result<()> {
+    ) -> Result<String> {
         let params = &self.settings().params;
-        let ranking = learned.rank(params, gathered);
+        let recall_id = new_id("rc");
         let size = served.len();
         let slates: Vec<&Slate> = judged.iter().map(|(slate, _)| slate).chain([served]).collect();
         let features = gathered.rows.iter().zip(&gathered.features);
         self.store.log_recall(&RecallLog {
-            id: recall_id.to_owned(),
+            id: recall_id.clone(),
             query: request.query.clone(),
             query_vector: gathered.pool.query().to_vec(),
             scope_json: "{}".to_owned(),
             learning_version: learned.version,
             recipe: super::learning::recipe_name(params.recipe).to_owned(),
             candidates: features.map(|(&row, f)| CandidateLog { row, features: f.clone() }).collect(),
-            slate: entries(slates[0], &ranking, &gathered.rows, size),
+            slate: entries(slates[0], ranking, &gathered.rows, size),
             created_at: now(),
         })?;
         for (i, (slate, labels)) in judged.iter().enumerate() {
-            self.store.add_labels(recall_id, i, &judge_labels(slate, labels, &gathered.rows))?;
-            self.store.add_round(recall_id, &entries(slates[i + 1], &ranking, &gathered.rows, size))?;
+            self.store.add_labels(&recall_id, i, &judge_labels(slate, labels, &gathered.rows))?;
+            self.store.add_round(&recall_id, &entries(slates[i + 1], ranking, &gathered.rows, size))?;
         }
-        self.sweep()
+        self.sweep()?;
+        Ok(recall_id)
     }
 
     /// Lets go of recalls that were left open for too long, now and then.
