@@ -134,6 +134,10 @@ async fn read(request: Request, app: &App) -> Result<Bytes, Problem> {
 
 /// Reads JSON and names the field that does not fit.
 pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // A list would be read as the fields in their order.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::invalid("", "the body is a list; send a JSON object"));
+    }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|e| misfit(&e))?;
     reader.end().map_err(|e| Problem::invalid("", format!("the body is not one JSON value: {e}")))?;

@@ -43,6 +43,7 @@ fn print(report: &FeedbackReport) -> Result<()> {
 
 /// Reads labels; a place number (1, 2, ...) stands for the memory shown there last.
 pub(crate) fn labels(namespace: &Namespace, recall_id: &str, labels: &Labels) -> Result<Feedback> {
+    namespace.shown_ids(recall_id)?;
     Ok(Feedback {
         useful: namespace.shown_by_name(recall_id, "useful", &labels.useful)?,
         not_useful: namespace.shown_by_name(recall_id, "not_useful", &labels.not_useful)?,

@@ -96,5 +96,8 @@ fn start_log(args: &Log) {
 
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = Runtime::new().map_err(|e| io_error(std::path::Path::new("threads"), &e))?;
-    runtime.block_on(work)
+    let done = runtime.block_on(work);
+    // A thread that waits for input, or a client who does not read, must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(10));
+    done
 }
