@@ -212,6 +212,12 @@ pub(crate) struct Recall {
     pub(crate) max_tokens: Option<usize>,
     #[command(flatten)]
     pub(crate) within: Within,
+    /// Let the critic judge slates: EARMARK_CRITIC_URL and EARMARK_CRITIC_MODEL name it
+    #[arg(long, value_enum, default_value_t = Exploring::Off, value_name = "WHEN")]
+    pub(crate) explore: Exploring,
+    /// Most calls of the critic
+    #[arg(long, value_name = "N")]
+    pub(crate) max_critic_calls: Option<usize>,
     /// Close an earlier recall: its id
     #[arg(long, value_name = "RECALL_ID", requires = "closing")]
     pub(crate) previous: Option<String>,
@@ -224,6 +230,17 @@ pub(crate) struct Recall {
     /// Print only the numbered context for a prompt
     #[arg(long)]
     pub(crate) context: bool,
+}
+
+/// Whether to spend critic calls.
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum Exploring {
+    /// Answer from what was learned
+    Off,
+    /// Until the calls are spent
+    On,
+    /// Until little is left to find
+    Auto,
 }
 
 /// What silence means.

@@ -8,6 +8,7 @@
 mod access;
 mod app;
 mod config;
+mod critic;
 mod extract;
 mod guard;
 mod keys;
@@ -24,7 +25,7 @@ mod serve;
 
 pub use access::Caller;
 pub use app::{App, Missing};
-pub use config::{Config, DEFAULT_PORT};
+pub use config::{Config, CriticConfig, DEFAULT_PORT};
 pub use keys::{Access, Key, Keys};
 pub use metrics::Metrics;
 pub use problem::Problem;

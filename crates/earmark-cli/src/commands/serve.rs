@@ -4,14 +4,14 @@ use std::{future::Future, net::SocketAddr, time::Duration};
 
 use anstream::eprintln;
 use earmark::{Error, Result};
-use earmark_server::{App, Config, log, mcp, serve, signalled};
+use earmark_server::{App, Config, CriticConfig, log, mcp, serve, signalled};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use super::io_error;
 use crate::{
     args::{Log, LogFormat, Mcp, Serve},
     open,
-    settings::Settings,
+    settings::{self, Settings},
 };
 
 pub(crate) fn run(settings: &Settings, args: &Serve) -> Result<()> {
@@ -61,7 +61,19 @@ fn config(settings: &Settings, args: &Serve) -> Result<Config> {
     config.timeout = args.timeout.or(file.timeout).map_or(config.timeout, Duration::from_secs);
     config.refine_tool = args.refine_tool;
     config.log_content = args.log.log_content;
+    config.critic = critic(&settings.critic)?;
     Ok(config)
+}
+
+pub(super) fn critic(file: &settings::CriticConfig) -> Result<Option<CriticConfig>> {
+    let Some(options) = open::critic_options(file)? else { return Ok(None) };
+    let usual = CriticConfig::new(options);
+    Ok(Some(CriticConfig {
+        namespaces: file.namespaces.clone(),
+        close_after: file.close_after.map_or(usual.close_after, Duration::from_secs),
+        calls_a_minute: file.calls_a_minute.unwrap_or(usual.calls_a_minute),
+        options: usual.options,
+    }))
 }
 
 fn address(text: &str) -> Result<SocketAddr> {

@@ -37,5 +37,5 @@ pub(crate) async fn ready(State(app): State<App>) -> Answer<Health> {
 #[utoipa::path(get, path = "/metrics", tag = "server", operation_id = "metrics",
     responses((status = 200, body = String, content_type = "text/plain"), Problems))]
 pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics().text())
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics().text(app.critic().map(|critic| critic.counts())))
 }
