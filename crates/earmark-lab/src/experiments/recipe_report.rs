@@ -137,7 +137,9 @@ fn one_seed(
             pool_ceiling: ceiling(cases, &split.test),
             memory_text: "speaker".into(),
             params,
+            critic: settings.quality.into(),
             recall_by_question: rows::recall_digits(&scores),
+            by_type: Vec::new(),
         })
     };
     Ok((METHODS.iter().map(row).collect::<Result<_>>()?, curve))
