@@ -49,8 +49,7 @@ pub fn by_type(dataset: &Dataset, test: &[usize], slates: &[Vec<usize>]) -> Vec<
 }
 
 fn type_scores(dataset: &Dataset, kind: &str, asked: &[(&Question, &[usize])]) -> TypeScores {
-    let found: Vec<f64> =
-        asked.iter().map(|(question, slate)| metrics::recall_at_5(slate, &question.gold)).collect();
+    let found: Vec<f64> = asked.iter().map(|(question, slate)| metrics::recall_at_5(slate, &question.gold)).collect();
     let names = store_names(dataset);
     let stores = if names.len() < 2 { Vec::new() } else { names };
     TypeScores {

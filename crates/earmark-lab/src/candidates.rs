@@ -1,7 +1,7 @@
 //! The candidates of every question, found once for each encoder: what all methods and seeds share.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
@@ -105,8 +105,12 @@ fn balanced(bank: &Bank, scores: &[f32], k: usize) -> Vec<usize> {
 type Choose<'a> = dyn Fn(&Bank, &[f32]) -> Vec<usize> + Sync + 'a;
 
 fn choose(dataset: &Dataset, text: MemoryText, encode: &mut Encode<'_>, choose: &Choose<'_>) -> Result<Vec<Case>> {
-    let texts: Vec<Vec<String>> =
-        dataset.banks.iter().map(|bank| bank.memories.iter().map(|memory| text.of(memory)).collect()).collect();
+    let asked: HashSet<usize> = dataset.questions.iter().map(|question| question.bank).collect();
+    let texts = |(index, bank): (usize, &Bank)| {
+        let memories = bank.memories.iter().filter(|_| asked.contains(&index));
+        memories.map(|memory| text.of(memory)).collect()
+    };
+    let texts: Vec<Vec<String>> = dataset.banks.iter().enumerate().map(texts).collect();
     let memories = Embedded::new(texts.iter().flatten().map(String::as_str), Side::Memory, encode)?;
     let queries = Embedded::new(dataset.questions.iter().map(|question| question.text.as_str()), Side::Query, encode)?;
     let case = |question: &Question| {
@@ -116,12 +120,7 @@ fn choose(dataset: &Dataset, text: MemoryText, encode: &mut Encode<'_>, choose: 
     dataset.questions.par_iter().map(case).collect()
 }
 
-fn case(
-    question: &Question,
-    query: &[f32],
-    bank: &[&[f32]],
-    choose: &dyn Fn(&[f32]) -> Vec<usize>,
-) -> Result<Case> {
+fn case(question: &Question, query: &[f32], bank: &[&[f32]], choose: &dyn Fn(&[f32]) -> Vec<usize>) -> Result<Case> {
     let rows = choose(&cosines(query, bank));
     let chosen: Vec<&[f32]> = rows.iter().map(|row| bank[*row]).collect();
     let gold_candidates =

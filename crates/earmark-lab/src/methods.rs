@@ -16,7 +16,7 @@ pub enum Inference {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Method {
     /// Its name in result rows.
-    pub name: &'static str,
+    pub name: String,
     /// Parameters of training and inference.
     pub params: Params,
     /// Whether anything is learned before the test.
@@ -33,7 +33,8 @@ pub fn paper(ear: &Params) -> Vec<Method> {
     let buffer = Params { replay_size: ear.replay_size, ..rl };
     let explorer = Params { replay_size: 0, ..*ear };
     let quality = Quality::paper();
-    let method = |name, params, trains, inference| Method { name, params, trains, inference, quality };
+    let method =
+        |name: &str, params, trains, inference| Method { name: name.to_owned(), params, trains, inference, quality };
     vec![
         method("only-retriever", *ear, false, Inference::AdapterOnly),
         method("rl-update", rl, true, Inference::AdapterOnly),

@@ -54,6 +54,9 @@ pub struct Row {
     /// How often the simulated critic errs.
     #[serde(default)]
     pub critic: CriticQuality,
+    /// Of the vectors; 0 where the row is older than this field.
+    #[serde(default)]
+    pub dimension: usize,
     /// Recall@5 of each test question in order, `1` or `0`.
     pub recall_by_question: String,
     /// The same for each kind of question; empty where the source has no kinds.
@@ -186,6 +189,7 @@ mod tests {
             memory_text: "speaker".into(),
             params: Params::paper(),
             critic: Quality::paper().into(),
+            dimension: 384,
             recall_by_question: recall_digits(&scores),
             by_type: Vec::new(),
         };

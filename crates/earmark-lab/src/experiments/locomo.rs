@@ -233,7 +233,7 @@ fn draw_curve(folder: &ResultFolder, rows: &[Row], encoder: &str) -> Result<()> 
         names().into_iter().filter(|name| points.iter().any(|point| point.key.method == *name)).collect();
     let curve = |name: &str| Curve {
         name: name.to_owned(),
-        points: places.iter().map(|n| summary::curve_point(&points, encoder, name, *n)).collect(),
+        points: figure::in_places(places.iter().map(|n| summary::curve_point(&points, encoder, name, *n)).collect()),
         paper: PAPER.iter().find(|line| line.method == name).map(|line| line.recall_at_5),
     };
     let untrained: Vec<&Row> = rows.iter().filter(|row| is_of(row, encoder, "only-retriever")).collect();

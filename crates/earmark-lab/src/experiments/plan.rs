@@ -9,11 +9,11 @@ use earmark::recall::Adapter;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
+use crate::by_type;
 use crate::candidates::{self, Case, ceiling};
 use crate::data::Dataset;
 use crate::methods::{Inference, Method};
 use crate::metrics::Scores;
-use crate::by_type;
 use crate::rows::{self, CurvePoint, Row, RunKey};
 use crate::runner::{self, Tested};
 use crate::split::{Split, SplitKind};
@@ -122,13 +122,19 @@ impl Plan {
     ///
     /// # Errors
     /// If a folder cannot be read or written.
-    pub fn take_over(&self, folder: &ResultFolder, other: &ResultFolder, dataset: &Dataset, encoder: &str) -> Result<()> {
+    pub fn take_over(
+        &self,
+        folder: &ResultFolder,
+        other: &ResultFolder,
+        dataset: &Dataset,
+        encoder: &str,
+    ) -> Result<()> {
         let (theirs, their_curve) = (other.rows()?, other.curve()?);
         let (mut rows, mut curve) = (Vec::new(), Vec::new());
         for job in self.missing(&folder.rows()?, dataset, encoder)? {
             let split = self.divide(dataset, job.seed);
             for method in job.methods {
-                let key = self.key(&dataset.name, encoder, method.name, job.seed);
+                let key = self.key(&dataset.name, encoder, &method.name, job.seed);
                 let found = theirs.iter().find(|row| row.key == key && self.is_of(row, method, &split));
                 rows.extend(found.cloned());
                 let points = their_curve.iter().filter(|point| found.is_some() && point.key == key);
@@ -178,7 +184,7 @@ impl Plan {
             let split = self.divide(dataset, job.seed);
             let mut methods = Vec::new();
             for method in &job.methods {
-                let key = self.key(&dataset.name, encoder, method.name, job.seed);
+                let key = self.key(&dataset.name, encoder, &method.name, job.seed);
                 match rows.iter().find(|row| row.key == key) {
                     Some(row) => self.check_settings(row, method, &split)?,
                     None => methods.push(*method),
@@ -237,13 +243,13 @@ impl Plan {
         // The curve is that of the adapter alone, so it goes under the method that is tested so.
         let alone = job.methods.iter().find(|method| method.inference == Inference::AdapterOnly);
         let point = |method: &Method, (n_train, scores)| CurvePoint {
-            key: key(method.name),
+            key: key(&method.name),
             n: split.test.len(),
             n_train,
             scores,
         };
         let curve = alone.map_or_else(Vec::new, |method| points.into_iter().map(|one| point(method, one)).collect());
-        let row = |method: &&Method| self.test_job(method, &adapter, key(method.name), dataset, cases, split);
+        let row = |method: &&Method| self.test_job(method, &adapter, key(&method.name), dataset, cases, split);
         Ok((job.methods.iter().map(row).collect::<Result<_>>()?, curve))
     }
 
@@ -294,6 +300,7 @@ impl Plan {
             memory_text: self.memory_text.name(),
             params: method.params,
             critic: method.quality.into(),
+            dimension: adapter.dimension(),
             recall_by_question: rows::recall_digits(&scores),
             by_type: by_type::by_type(dataset, &split.test, &slates),
         })
