@@ -311,7 +311,7 @@ fn bar_start(figure: &Bars) -> f64 {
 
 /// The next whole ten with some room, or the next whole one where all bars are short.
 fn bar_end(longest: f64) -> f64 {
-    if longest <= 5.0 { (longest + 0.2).ceil() } else { ((longest + 3.0) / 10.0).ceil() * 10.0 }
+    if longest <= 5.0 { (1.08 * longest).ceil() } else { ((1.05 * longest + 3.0) / 10.0).ceil() * 10.0 }
 }
 
 fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Result<()> {
@@ -323,10 +323,14 @@ fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Re
     chart.draw_series(std::iter::once(spread)).map_err(drawing)?;
     paper_marks(chart, bar.paper.map(|value| ((value, y), INK)).into_iter().collect())?;
     let (base_x, base_y) = area.get_base_pixel();
-    let (left, _) = chart.backend_coord(&(chart.x_range().start, y));
-    let (x, y) = chart.backend_coord(&(0.0, y));
-    text(area, &bar.name, (left - base_x - 8, y - base_y), 14, HPos::Right)?;
-    text(area, &format!("{mean:.1}"), (x - base_x + 8, y - base_y), 14, HPos::Left)
+    let at = |value: f64| {
+        let (x, y) = chart.backend_coord(&(value, y));
+        (x - base_x, y - base_y)
+    };
+    let (left, middle) = at(chart.x_range().start);
+    let (right, _) = at((mean + std).max(0.0).max(bar.paper.unwrap_or(0.0)));
+    text(area, &bar.name, (left - 8, middle), 14, HPos::Right)?;
+    text(area, &format!("{mean:.1}"), (right + 10, middle), 14, HPos::Left)
 }
 
 fn bar_legend(area: &Area<'_>, figure: &Bars) -> Result<()> {

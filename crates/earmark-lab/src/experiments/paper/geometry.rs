@@ -263,7 +263,7 @@ pub fn draw(folder: &ResultFolder, deltas: &[Delta], encoder: &str) -> Result<()
     let queries = diagnostic()?.queries;
     let lines = queries.iter().enumerate();
     let figure = Bars {
-        title: format!("{encoder}: nearness of 10 queries to the store they need, {seeds} seeds"),
+        title: format!("{encoder}: nearness of 10 queries to the store they need (seeds: {seeds})"),
         axis: "100 x Δ, towards the needed store (negative: towards the other)".into(),
         bars: lines.flat_map(|(i, query)| [false, true].map(|after| bar(i + 1, &query.store, after))).collect(),
         groups: ["base vectors".into(), "trained adapter".into()],

@@ -97,7 +97,7 @@ fn section(experiment: &Experiment, folder: &ResultFolder, group: &Group, names:
     let seeds: BTreeSet<u64> = rows.iter().map(|row| row.key.seed).collect();
     let rate = rows.first().map_or(0.0, |row| row.params.learning_rate);
     let mut text = format!(
-        "\n## {dataset}, {encoder}\n\n{trained} questions to learn from, n = {} to test, {} seeds, learning rate {rate}. \
+        "\n## {dataset}, {encoder}\n\n{trained} questions to learn from, n = {} to test, seeds: {}, learning rate {rate}. \
          A perfect order of the candidates would reach {ceiling:.1}.\n\n",
         group.n(),
         seeds.len()
@@ -116,8 +116,10 @@ fn section(experiment: &Experiment, folder: &ResultFolder, group: &Group, names:
         Part::Queries | Part::Calls => {
             let _ = write!(text, "\n{}", efficiency::table(experiment.part, &group.curve, rows, names));
             let _ = write!(text, "\n{}", efficiency::paper(experiment.part));
-            draw_curves(experiment, folder, group, names)?;
-            let _ = write!(text, "\n![curves]({})\n", group.file("curve"));
+            for (family, names) in families(names) {
+                draw_curves(experiment, folder, group, family, &names)?;
+                let _ = write!(text, "\n![curves]({})\n", group.file(family));
+            }
         }
         Part::Stores | Part::Geometry | Part::Choices => {}
     }
@@ -136,8 +138,12 @@ fn closing(experiment: &Experiment, folder: &ResultFolder, rows: &[Row]) -> Resu
             for dataset in datasets {
                 let of: Vec<Row> = rows.iter().filter(|row| row.key.dataset == dataset).cloned().collect();
                 matrix::draw_sizes(folder, &of, dataset)?;
+                draw_size_curves(folder, rows, &folder.curve()?, dataset)?;
                 let table = matrix::sizes(&of, dataset);
-                let _ = write!(text, "\n## {dataset}: gains by encoder\n\n{table}\n![sizes](sizes-{dataset}.svg)\n");
+                let _ = write!(
+                    text,
+                    "\n## {dataset}: gains by encoder\n\n{table}\n![sizes](sizes-{dataset}.svg)\n![curves](size-curves-{dataset}.svg)\n"
+                );
             }
         }
         Part::Stores => {
@@ -193,12 +199,27 @@ fn heading(experiment: &Experiment) -> &str {
     experiment.title.split(':').next().unwrap_or(experiment.title)
 }
 
-fn draw_curves(experiment: &Experiment, folder: &ResultFolder, group: &Group, names: &[&str]) -> Result<()> {
+/// Methods that share a figure, and the start of its name: more than six curves are too many for one.
+fn families<'a>(names: &[&'a str]) -> Vec<(&'static str, Vec<&'a str>)> {
+    if names.len() <= 7 {
+        return vec![("curve", names.to_vec())];
+    }
+    let (ear, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| name.starts_with("ear"));
+    vec![("curve-ear", ear), ("curve-rl", others)]
+}
+
+fn draw_curves(
+    experiment: &Experiment,
+    folder: &ResultFolder,
+    group: &Group,
+    family: &str,
+    names: &[&str],
+) -> Result<()> {
     let calls = experiment.part == Part::Calls;
     let paper = reported::of(experiment.name, &group.dataset);
     let curve = |name: &&str| Curve {
         name: (*name).to_owned(),
-        points: points(group, name, efficiency::unit(experiment.part, &group.rows, name)),
+        points: points(&group.curve, name, efficiency::unit(experiment.part, &group.rows, name)),
         paper: paper.iter().find(|line| line.method == *name).map(|line| line.recall_at_5),
     };
     let curves: Vec<Curve> = names.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
@@ -219,12 +240,34 @@ fn draw_curves(experiment: &Experiment, folder: &ResultFolder, group: &Group, na
         level: Some(("only-retriever".into(), level)),
         paper: if known { "paper at the end".into() } else { String::new() },
     };
-    figure::draw_curves(&folder.file(&group.file("curve")), &figure)
+    figure::draw_curves(&folder.file(&group.file(family)), &figure)
+}
+
+/// EAR's adapter of every encoder by training queries: Fig. 7.
+fn draw_size_curves(folder: &ResultFolder, rows: &[Row], curve: &[CurvePoint], dataset: &str) -> Result<()> {
+    let of: Vec<Group> = groups(rows, curve).into_iter().filter(|group| group.dataset == dataset).collect();
+    let dimension = |group: &Group| group.rows.first().map_or(0, |row| row.dimension);
+    let curve = |group: &Group| Curve {
+        name: format!("{} ({})", group.encoder, dimension(group)),
+        points: points(&group.curve, "ear", 1),
+        paper: None,
+    };
+    let n = of.first().map_or(0, Group::n);
+    let figure = Curves {
+        title: format!("Fig. 7: {dataset}, EAR's adapter alone by encoder (dimension), n = {n} test questions a seed"),
+        x_axis: "training queries".into(),
+        y_axis: "Recall@5 (all gold), %".into(),
+        places: Vec::new(),
+        curves: of.iter().map(curve).collect(),
+        level: None,
+        paper: String::new(),
+    };
+    figure::draw_curves(&folder.file(&format!("size-curves-{dataset}.svg")), &figure)
 }
 
 /// Mean and spread over the seeds, at the places that every seed has.
-fn points(group: &Group, method: &str, unit: usize) -> Vec<(f64, Spread)> {
-    let of: Vec<&CurvePoint> = group.curve.iter().filter(|point| point.key.method == method).collect();
+fn points(curve: &[CurvePoint], method: &str, unit: usize) -> Vec<(f64, Spread)> {
+    let of: Vec<&CurvePoint> = curve.iter().filter(|point| point.key.method == method).collect();
     let places: BTreeSet<usize> = of.iter().map(|point| point.n_train).collect();
     let values = |place: &usize| {
         let at = of.iter().filter(|point| point.n_train == *place);
