@@ -1,7 +1,9 @@
 //! What the paper's experiments compare.
 
 use earmark::critic::Quality;
-use earmark::{Initialisation, LogProbability, Optimizer, Params, Probability, ReplaySampling, ReplayUnobserved};
+use earmark::{
+    FinalSlate, Initialisation, LogProbability, Optimizer, Params, Probability, ReplaySampling, ReplayUnobserved,
+};
 use earmark::{Similarity, TrainingSlate};
 
 use crate::data::Stores;
@@ -42,6 +44,13 @@ pub struct Experiment {
     pub stores: &'static [Stores],
     /// What is reported.
     pub part: Part,
+}
+
+impl Experiment {
+    /// Whether learning curves are drawn; testing at every point of one costs more than training.
+    pub fn has_curves(&self) -> bool {
+        matches!(self.part, Part::Queries | Part::Calls | Part::Sizes)
+    }
 }
 
 const DIALOGUES: &[Stores] = &[Stores::Dialogues];
@@ -222,7 +231,7 @@ pub const CHOICE_METHODS: [&str; 3] = ["rl-update", "ear", "ear-explorer"];
 type Change = fn(Params) -> Params;
 
 /// Other readings of the paper, one at a time: a name and the change.
-pub const CHOICES: [(&str, Change); 13] = [
+pub const CHOICES: [(&str, Change); 17] = [
     ("learning rate x 0.3", |p| Params { learning_rate: 0.3 * p.learning_rate, ..p }),
     ("learning rate x 0.1", |p| Params { learning_rate: 0.1 * p.learning_rate, ..p }),
     ("plain descent, rate x 1000", |p| Params {
@@ -247,6 +256,10 @@ pub const CHOICES: [(&str, Change); 13] = [
         ..p
     }),
     ("baseline 0", |p| Params { baseline: 0.0, ..p }),
+    ("no penalty for alike memories", |p| Params { diversity_weight: 0.0, ..p }),
+    ("a tenth of that penalty", |p| Params { diversity_weight: 0.1 * p.diversity_weight, ..p }),
+    ("a fifth of the exploration bonus", |p| Params { exploration_strength: 0.2 * p.exploration_strength, ..p }),
+    ("serves the likeliest five", |p| Params { final_slate: FinalSlate::PosteriorBest, ..p }),
 ];
 
 /// The name of the choice that is a change of the critic, not of a parameter.

@@ -87,7 +87,7 @@ impl Options {
             methods: (experiment.methods)(&self.params),
             seeds: self.seed_list(),
             memory_text: setting.memory_text,
-            checkpoints: CHECKPOINTS.to_vec(),
+            checkpoints: if experiment.has_curves() { CHECKPOINTS.to_vec() } else { Vec::new() },
             train_limit: self.quick.then_some(QUICK),
         }
     }
