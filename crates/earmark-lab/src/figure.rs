@@ -298,7 +298,7 @@ fn bars(area: &Area<'_>, figure: &Bars) -> Result<()> {
 /// Room for the longest label.
 fn label_width(figure: &Bars) -> u32 {
     let longest = figure.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
-    (7 * longest as u32 + 20).clamp(170, 360)
+    (7 * longest as u32 + 60).clamp(170, 400)
 }
 
 /// 0, or a whole five below the shortest where some bars are negative.
@@ -311,7 +311,7 @@ fn bar_start(figure: &Bars) -> f64 {
 
 /// The next whole ten with some room, or the next whole one where all bars are short.
 fn bar_end(longest: f64) -> f64 {
-    if longest <= 5.0 { (1.08 * longest).ceil() } else { ((1.05 * longest + 3.0) / 10.0).ceil() * 10.0 }
+    if longest <= 5.0 { longest.ceil() } else { ((longest + 3.0) / 10.0).ceil() * 10.0 }
 }
 
 fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Result<()> {
@@ -323,14 +323,8 @@ fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Re
     chart.draw_series(std::iter::once(spread)).map_err(drawing)?;
     paper_marks(chart, bar.paper.map(|value| ((value, y), INK)).into_iter().collect())?;
     let (base_x, base_y) = area.get_base_pixel();
-    let at = |value: f64| {
-        let (x, y) = chart.backend_coord(&(value, y));
-        (x - base_x, y - base_y)
-    };
-    let (left, middle) = at(chart.x_range().start);
-    let (right, _) = at((mean + std).max(0.0).max(bar.paper.unwrap_or(0.0)));
-    text(area, &bar.name, (left - 8, middle), 14, HPos::Right)?;
-    text(area, &format!("{mean:.1}"), (right + 10, middle), 14, HPos::Left)
+    let (x, y) = chart.backend_coord(&(chart.x_range().start, y));
+    text(area, &format!("{}   {mean:.1}", bar.name), (x - base_x - 8, y - base_y), 14, HPos::Right)
 }
 
 fn bar_legend(area: &Area<'_>, figure: &Bars) -> Result<()> {
@@ -340,8 +334,9 @@ fn bar_legend(area: &Area<'_>, figure: &Bars) -> Result<()> {
         area.draw(&box_).map_err(drawing)?;
         text(area, name, (42, y), 14, HPos::Left)?;
     }
-    paper_legend(area, &figure.paper, 72)?;
-    text(area, "line: mean ± std over seeds", (8, 96), 13, HPos::Left)
+    let y = 24 + 24 * figure.groups.iter().filter(|name| !name.is_empty()).count() as i32;
+    paper_legend(area, &figure.paper, y)?;
+    text(area, "line: mean ± std over seeds", (8, y + 24), 13, HPos::Left)
 }
 
 fn stroke(area: &Area<'_>, line: &[(i32, i32)], color: RGBColor) -> Result<()> {
