@@ -16,6 +16,7 @@ use super::Options;
 use super::catalogue::Experiment;
 use super::lab::{Lab, Setting};
 use super::reported::TABLE_12;
+use crate::candidates::Encode;
 use crate::data::LabMemory;
 use crate::experiments::plan::ResultFolder;
 use crate::figure::{self, Bar, Bars, Spread};
@@ -131,11 +132,7 @@ struct Probe {
 }
 
 impl Probe {
-    fn new(
-        set: &Diagnostic,
-        text: MemoryText,
-        encode: &mut dyn FnMut(&[&str], Side) -> Result<Vec<Vec<f32>>>,
-    ) -> Result<Self> {
+    fn new(set: &Diagnostic, text: MemoryText, encode: &mut Encode<'_>) -> Result<Self> {
         let memories: Vec<String> =
             set.episodic.iter().chain(&set.semantic).map(|said| text.of(&said.memory())).collect();
         let memories = encode(&memories.iter().map(String::as_str).collect::<Vec<_>>(), Side::Memory)?;

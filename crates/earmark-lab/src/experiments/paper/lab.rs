@@ -42,21 +42,27 @@ impl Setting {
 /// Encodes texts of one side for a setting.
 pub type EncodeFor<'a> = dyn Fn(&Setting, &[&str], Side) -> Result<Vec<Vec<f32>>> + 'a;
 
+/// Loads what a setting names.
+pub type Load<'a> = dyn Fn(&Setting) -> Result<Dataset> + 'a;
+
 /// Where data and vectors come from.
 pub struct Source<'a> {
     /// The questions with gold of a setting, with their banks.
-    pub load: Box<dyn Fn(&Setting) -> Result<Dataset> + 'a>,
+    pub load: Box<Load<'a>>,
     /// Vectors of texts, from a cache where there is one.
     pub encode: Box<EncodeFor<'a>>,
     /// The same, always computed: what a live query costs.
     pub encode_live: Box<EncodeFor<'a>>,
 }
 
+/// Few values by key.
+type Known<K, V> = RefCell<Vec<(K, Rc<V>)>>;
+
 /// What was found so far.
 pub struct Lab<'a> {
     source: Source<'a>,
-    datasets: RefCell<Vec<(Setting, Rc<Dataset>)>>,
-    cases: RefCell<Vec<((Setting, usize), Rc<Vec<Case>>)>>,
+    datasets: Known<Setting, Dataset>,
+    cases: Known<(Setting, usize), Vec<Case>>,
 }
 
 impl<'a> Lab<'a> {
@@ -106,11 +112,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-fn found<K: PartialEq + Clone, V>(
-    known: &RefCell<Vec<(K, Rc<V>)>>,
-    key: &K,
-    find: impl FnOnce() -> Result<V>,
-) -> Result<Rc<V>> {
+fn found<K: PartialEq + Clone, V>(known: &Known<K, V>, key: &K, find: impl FnOnce() -> Result<V>) -> Result<Rc<V>> {
     let known_already = known.borrow().iter().find(|(one, _)| one == key).map(|(_, value)| value.clone());
     if let Some(value) = known_already {
         return Ok(value);

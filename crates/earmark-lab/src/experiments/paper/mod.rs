@@ -143,7 +143,7 @@ fn run_methods(
     }
     if plan.is_missing(folder, &dataset, &encoder)? {
         let candidates = plan.methods.iter().map(|method| method.params.candidates).max().unwrap_or(0);
-        plan.run(folder, &dataset, &encoder, &*lab.cases(setting, candidates)?, progress)?;
+        plan.run(folder, &dataset, &encoder, &lab.cases(setting, candidates)?, progress)?;
     }
     Ok(folder.rows()?.len() > before)
 }
