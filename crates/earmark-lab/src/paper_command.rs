@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use earmark::Params;
 use earmark::encode::{LocalOptions, Side, open_local};
 use earmark_lab::data::{self, Dataset, Stores};
-use earmark_lab::experiments::paper::{self, Experiment, Lab, Options, Setting, Source, catalogue, report};
+use earmark_lab::experiments::paper::{Experiment, Lab, Options, Run, Setting, Source, catalogue, report};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
@@ -141,7 +141,7 @@ fn run_one(
     let folder = ResultFolder::open(path)?;
     let progress = bar(experiment.name);
     progress.enable_steady_tick(Duration::from_secs(1));
-    let ran = paper::run(experiment, options, lab, &folder, earlier, &progress)?;
+    let ran = Run { experiment, options, lab }.run(&folder, earlier, &progress)?;
     progress.finish_and_clear();
     report::write(experiment, options, &folder, ran.then_some(provenance))?;
     print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);

@@ -7,7 +7,7 @@ use anyhow::Result;
 use earmark::Params;
 use earmark::encode::Side;
 use earmark_lab::data::{Bank, Dataset, LabMemory, Question, Stores};
-use earmark_lab::experiments::paper::{self, Lab, Options, Setting, Source, catalogue, report};
+use earmark_lab::experiments::paper::{Lab, Options, Run, Setting, Source, catalogue, report};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
@@ -89,7 +89,7 @@ fn run(name: &str, options: &Options, results: &Path, earlier: &[ResultFolder]) 
     });
     let experiment = catalogue::find(name).unwrap();
     let folder = ResultFolder::open(&results.join(name))?;
-    let ran = paper::run(experiment, options, &lab, &folder, earlier, &ProgressBar::hidden())?;
+    let ran = Run { experiment, options, lab: &lab }.run(&folder, earlier, &ProgressBar::hidden())?;
     let provenance = Provenance::here(format!("earmark-lab {name}"));
     report::write(experiment, options, &folder, ran.then_some(&provenance))?;
     Ok((folder, encoded.get()))

@@ -12,9 +12,8 @@ use earmark::{Params, Similarity};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::Options;
-use super::catalogue::Experiment;
-use super::lab::{Lab, Setting};
+use super::Run;
+use super::lab::Setting;
 use super::reported::TABLE_12;
 use crate::candidates::Encode;
 use crate::data::LabMemory;
@@ -89,13 +88,8 @@ pub fn diagnostic() -> Result<Diagnostic> {
 ///
 /// # Errors
 /// Those of the lab, or if the folder cannot be used.
-pub fn run(
-    experiment: &Experiment,
-    options: &Options,
-    lab: &Lab<'_>,
-    setting: &Setting,
-    folder: &ResultFolder,
-) -> Result<bool> {
+pub fn run(run: &Run<'_>, setting: &Setting, folder: &ResultFolder) -> Result<bool> {
+    let Run { experiment, options, lab } = run;
     let known: BTreeSet<(String, u64)> = read(folder)?.into_iter().map(|delta| (delta.encoder, delta.seed)).collect();
     let mut seeds = options.seed_list();
     seeds.retain(|seed| !known.contains(&(setting.encoder_name(), *seed)));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lab::{Lab, Setting};
 use super::reported::TABLE_8_SECONDS;
-use super::{Options, catalogue};
+use super::{Options, Run};
 use crate::candidates::{self, Embedded};
 use crate::data::{Dataset, Question};
 use crate::experiments::plan::ResultFolder;
@@ -48,13 +48,13 @@ pub struct StageTime {
 ///
 /// # Errors
 /// Those of the lab, or if the folder cannot be written.
-pub fn run(options: &Options, lab: &Lab<'_>, setting: &Setting, folder: &ResultFolder) -> Result<bool> {
+pub fn run(run: &Run<'_>, setting: &Setting, folder: &ResultFolder) -> Result<bool> {
     let known = read(folder)?;
     let (dataset, encoder) = (setting.dataset_name(), setting.encoder_name());
     if known.iter().any(|time| time.dataset == dataset && time.encoder == encoder) {
         return Ok(false);
     }
-    rows::append(&folder.file(FILE), &time(options, lab, setting)?)?;
+    rows::append(&folder.file(FILE), &time(run.options, run.lab, setting)?)?;
     Ok(true)
 }
 
@@ -178,9 +178,4 @@ pub fn section(times: &[StageTime], dataset: &str, encoder: &str) -> String {
         "\nThe paper's Explorer spends {call:.2} s a critic call: that, not the method, is its latency. Its memories are read from files, ours are in memory."
     );
     text
-}
-
-/// Whether an experiment has times.
-pub fn is_timed(experiment: &catalogue::Experiment) -> bool {
-    experiment.part == catalogue::Part::Latency
 }

@@ -1,7 +1,7 @@
 //! Every table and figure of the paper that needs no language model.
 //!
 //! An [`Experiment`] is a named list of methods and what is reported of them; [`catalogue`] holds them all, [`lab`]
-//! finds the questions and their candidates, [`run`] runs what a result folder lacks, [`report`] writes what it says.
+//! finds the questions and their candidates, [`Run`] runs what a result folder lacks, [`report`] writes what it says.
 
 pub mod catalogue;
 pub mod efficiency;
@@ -98,52 +98,55 @@ fn memory_text(set: &str) -> MemoryText {
     if set == "locomo" { MemoryText::DatedSpeaker } else { MemoryText::Speaker }
 }
 
-/// Runs what `folder` lacks of an experiment; returns whether there was anything. Runs of the same settings in the
-/// folders `earlier` are taken over.
-///
-/// # Errors
-/// Those of the lab, or if a folder cannot be used or holds runs with other settings.
-pub fn run(
-    experiment: &Experiment,
-    options: &Options,
-    lab: &Lab<'_>,
-    folder: &ResultFolder,
-    earlier: &[ResultFolder],
-    progress: &ProgressBar,
-) -> Result<bool> {
-    let mut ran = false;
-    for setting in options.settings(experiment) {
-        progress.set_message(format!("{}: {}, {}", experiment.name, setting.dataset_name(), setting.encoder_name()));
-        ran |= match experiment.part {
-            Part::Geometry => geometry::run(experiment, options, lab, &setting, folder)?,
-            Part::Latency => {
-                let ran = run_methods(experiment, options, lab, &setting, folder, earlier, progress)?;
-                latency::run(options, lab, &setting, folder)? || ran
-            }
-            _ => run_methods(experiment, options, lab, &setting, folder, earlier, progress)?,
-        };
-    }
-    Ok(ran)
+/// An experiment with its options and data.
+pub struct Run<'a> {
+    /// What is compared.
+    pub experiment: &'a Experiment,
+    /// On what.
+    pub options: &'a Options,
+    /// Where questions and candidates come from.
+    pub lab: &'a Lab<'a>,
 }
 
-fn run_methods(
-    experiment: &Experiment,
-    options: &Options,
-    lab: &Lab<'_>,
-    setting: &Setting,
-    folder: &ResultFolder,
-    earlier: &[ResultFolder],
-    progress: &ProgressBar,
-) -> Result<bool> {
-    let (plan, encoder) = (options.plan(experiment, setting), setting.encoder_name());
-    let dataset = lab.dataset(setting)?;
-    let before = folder.rows()?.len();
-    for other in earlier {
-        plan.take_over(folder, other, &dataset, &encoder)?;
+impl Run<'_> {
+    /// Runs what `folder` lacks; returns whether there was anything. Runs of the same settings in the folders
+    /// `earlier` are taken over.
+    ///
+    /// # Errors
+    /// Those of the lab, or if a folder cannot be used or holds runs with other settings.
+    pub fn run(&self, folder: &ResultFolder, earlier: &[ResultFolder], progress: &ProgressBar) -> Result<bool> {
+        let mut ran = false;
+        for setting in self.options.settings(self.experiment) {
+            let what = format!("{}: {}, {}", self.experiment.name, setting.dataset_name(), setting.encoder_name());
+            progress.set_message(what);
+            ran |= match self.experiment.part {
+                Part::Geometry => geometry::run(self, &setting, folder)?,
+                _ => self.run_methods(&setting, folder, earlier, progress)?,
+            };
+            if self.experiment.part == Part::Latency {
+                ran |= latency::run(self, &setting, folder)?;
+            }
+        }
+        Ok(ran)
     }
-    if plan.is_missing(folder, &dataset, &encoder)? {
-        let candidates = plan.methods.iter().map(|method| method.params.candidates).max().unwrap_or(0);
-        plan.run(folder, &dataset, &encoder, &lab.cases(setting, candidates)?, progress)?;
+
+    fn run_methods(
+        &self,
+        setting: &Setting,
+        folder: &ResultFolder,
+        earlier: &[ResultFolder],
+        progress: &ProgressBar,
+    ) -> Result<bool> {
+        let (plan, encoder) = (self.options.plan(self.experiment, setting), setting.encoder_name());
+        let dataset = self.lab.dataset(setting)?;
+        let before = folder.rows()?.len();
+        for other in earlier {
+            plan.take_over(folder, other, &dataset, &encoder)?;
+        }
+        if plan.is_missing(folder, &dataset, &encoder)? {
+            let candidates = plan.methods.iter().map(|method| method.params.candidates).max().unwrap_or(0);
+            plan.run(folder, &dataset, &encoder, &self.lab.cases(setting, candidates)?, progress)?;
+        }
+        Ok(folder.rows()?.len() > before)
     }
-    Ok(folder.rows()?.len() > before)
 }

@@ -123,7 +123,7 @@ fn section(experiment: &Experiment, folder: &ResultFolder, group: &Group, names:
         }
         Part::Stores | Part::Geometry | Part::Choices => {}
     }
-    if latency::is_timed(experiment) {
+    if experiment.part == Part::Latency {
         text.push_str(&latency::section(&latency::read(folder)?, dataset, encoder));
     }
     Ok(text)
