@@ -231,7 +231,8 @@ pub const CHOICE_METHODS: [&str; 3] = ["rl-update", "ear", "ear-explorer"];
 type Change = fn(Params) -> Params;
 
 /// Other readings of the paper, one at a time: a name and the change.
-pub const CHOICES: [(&str, Change); 17] = [
+pub const CHOICES: [(&str, Change); 18] = [
+    ("learning rate x 3", |p| Params { learning_rate: 3.0 * p.learning_rate, ..p }),
     ("learning rate x 0.3", |p| Params { learning_rate: 0.3 * p.learning_rate, ..p }),
     ("learning rate x 0.1", |p| Params { learning_rate: 0.1 * p.learning_rate, ..p }),
     ("plain descent, rate x 1000", |p| Params {
