@@ -175,7 +175,7 @@ fn geometry() {
 
 #[test]
 fn choices() {
-    check("choices", (1 + 3 * 20) * 2, &[], &["| update after every query |", "| constant rate of false positives |"]);
+    check("choices", (1 + 3 * 22) * 2, &[], &["| update after every query |", "| constant rate of false positives |"]);
 }
 
 #[test]

@@ -231,7 +231,7 @@ pub const CHOICE_METHODS: [&str; 3] = ["rl-update", "ear", "ear-explorer"];
 type Change = fn(Params) -> Params;
 
 /// Other readings of the paper, one at a time: a name and the change.
-pub const CHOICES: [(&str, Change); 18] = [
+pub const CHOICES: [(&str, Change); 20] = [
     ("learning rate x 3", |p| Params { learning_rate: 3.0 * p.learning_rate, ..p }),
     ("learning rate x 0.3", |p| Params { learning_rate: 0.3 * p.learning_rate, ..p }),
     ("learning rate x 0.1", |p| Params { learning_rate: 0.1 * p.learning_rate, ..p }),
@@ -260,6 +260,8 @@ pub const CHOICES: [(&str, Change); 18] = [
     ("no penalty for alike memories", |p| Params { diversity_weight: 0.0, ..p }),
     ("a tenth of that penalty", |p| Params { diversity_weight: 0.1 * p.diversity_weight, ..p }),
     ("a fifth of the exploration bonus", |p| Params { exploration_strength: 0.2 * p.exploration_strength, ..p }),
+    ("relevance weighs 4 times as much", |p| Params { relevance_weight: 4.0 * p.relevance_weight, ..p }),
+    ("relevance weighs 10 times as much", |p| Params { relevance_weight: 10.0 * p.relevance_weight, ..p }),
     ("serves the likeliest five", |p| Params { final_slate: FinalSlate::PosteriorBest, ..p }),
 ];
 
