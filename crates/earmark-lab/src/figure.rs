@@ -253,7 +253,8 @@ fn curve_legend(area: &Area<'_>, figure: &Curves) -> Result<()> {
         y += 24;
     }
     paper_legend(area, &figure.paper, y)?;
-    text(area, "band: mean ± std over seeds", (8, y + 24), 13, HPos::Left)
+    let last = if figure.paper.is_empty() { y } else { y + 24 };
+    text(area, "band: mean ± std over seeds", (8, last), 13, HPos::Left)
 }
 
 fn paper_legend(area: &Area<'_>, name: &str, y: i32) -> Result<()> {
@@ -336,7 +337,8 @@ fn bar_legend(area: &Area<'_>, figure: &Bars) -> Result<()> {
     }
     let y = 24 + 24 * figure.groups.iter().filter(|name| !name.is_empty()).count() as i32;
     paper_legend(area, &figure.paper, y)?;
-    text(area, "line: mean ± std over seeds", (8, y + 24), 13, HPos::Left)
+    let last = if figure.paper.is_empty() { y } else { y + 24 };
+    text(area, "line: mean ± std over seeds", (8, last), 13, HPos::Left)
 }
 
 fn stroke(area: &Area<'_>, line: &[(i32, i32)], color: RGBColor) -> Result<()> {
