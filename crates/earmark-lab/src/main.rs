@@ -1,5 +1,7 @@
 //! The `earmark-lab` command.
 
+mod paper_command;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,6 +20,8 @@ use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
 use earmark_lab::vectors::{Vectors, bank_order};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use paper_command::PaperCommand;
 
 /// Reproduces the EAR paper and compares recipes
 #[derive(Parser)]
@@ -51,7 +55,9 @@ enum Command {
     },
     /// Encodes data sets into the cache, bank by bank; can be stopped and taken up at any time
     Encode(EncodeArguments),
-    /// Tables 2 and 3 and the learning curve on LoCoMo
+    #[command(flatten)]
+    Paper(PaperCommand),
+    /// Tables 2 and 3 and the learning curve on LoCoMo, with a choice of the learning rate on training questions
     Locomo(LocomoArguments),
     /// The default recipe on any set: static rankings, what it learns, what critic calls add.
     Recipe(RecipeArguments),
@@ -106,6 +112,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Data { names } => count(&cli.folders, names),
         Command::Encode(arguments) => run_encode(&cli.folders, arguments),
+        Command::Paper(command) => paper_command::run(&cli.folders, command),
         Command::Locomo(arguments) => run_locomo(&cli.folders, arguments),
         Command::Recipe(arguments) => run_recipe(&cli.folders, arguments),
     };
@@ -236,7 +243,7 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
         for encoder in &arguments.encoders {
             let mut dataset = dataset.clone();
             if arguments.encoded_only {
-                keep_ready(folders, &mut dataset, encoder)?;
+                keep_ready(folders, &mut dataset, encoder, MemoryText::Speaker)?;
             }
             let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, set, texts, side);
             let cases = evidence::prepare(&dataset, &mut encode)?;
@@ -251,9 +258,9 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
     Ok(())
 }
 
-fn keep_ready(folders: &Folders, dataset: &mut Dataset, encoder: &str) -> Result<()> {
+fn keep_ready(folders: &Folders, dataset: &mut Dataset, encoder: &str, text: MemoryText) -> Result<()> {
     let vectors = Vectors::open(encoder, &folders.cache, &dataset.name)?;
-    let (ready, all) = vectors.keep_ready(dataset, MemoryText::Speaker);
+    let (ready, all) = vectors.keep_ready(dataset, text);
     ensure!(ready > 0, "no bank of {} is encoded by {encoder}; run `earmark-lab encode` first", dataset.name);
     eprintln!("{}, {encoder}: {ready} of {all} banks are encoded", dataset.name);
     Ok(())
