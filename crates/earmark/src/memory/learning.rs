@@ -59,21 +59,35 @@ enum State {
 
 impl Namespace {
     /// Learns from the closed recalls that the version in force has not seen; returns the version then in force.
+    /// Recalls go on meanwhile with the version before.
     ///
     /// # Errors
     /// Storage errors; then nothing was learned.
     pub fn learn(&self) -> Result<i64> {
+        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let from = self.current()?;
+            if self.is_frozen()? {
+                return Ok(from.version);
+            }
+            let fresh = self.store.experiences(from.through + 1, PAST_LIMIT)?;
+            let Some(next) = from.advanced(&self.store, self.settings(), &fresh)? else { return Ok(from.version) };
+            if let Some(version) = self.put_in_force(next, &from)? {
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Stores what was learned from `from`; `None` if something else came into force meanwhile.
+    fn put_in_force(&self, next: Learned, from: &Arc<Learned>) -> Result<Option<i64>> {
         let mut held = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         *held = self.refreshed(&held)?;
-        if self.is_frozen()? {
-            return Ok(held.version);
+        if !Arc::ptr_eq(&held, from) || self.is_frozen()? {
+            return Ok(None);
         }
-        let fresh = self.store.experiences(held.through + 1, PAST_LIMIT)?;
-        if let Some(next) = held.advanced(&self.store, self.settings(), &fresh)? {
-            let version = self.keep(&next, held.version)?;
-            *held = Arc::new(Learned { version, ..next });
-        }
-        Ok(held.version)
+        let version = self.keep(&next, from.version)?;
+        *held = Arc::new(Learned { version, ..next });
+        Ok(Some(version))
     }
 
     /// The learned state in force, reloaded if another process changed it.

@@ -9,6 +9,7 @@ use crate::learn::Gate;
 
 /// A version of the learned state, as `learning status` lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LearningVersion {
     /// Its number.
     pub version: i64,
@@ -17,6 +18,7 @@ pub struct LearningVersion {
     /// How many experiences it has seen.
     pub through: i64,
     /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// The comparison behind the gate at that moment; `None` under the `paper` recipe.
     pub gate: Option<GateReport>,
@@ -24,6 +26,7 @@ pub struct LearningVersion {
 
 /// Labels of one source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LabelCounts {
     /// Useful.
     pub useful: u64,
@@ -33,6 +36,7 @@ pub struct LabelCounts {
 
 /// What was learned, from what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LearningStatus {
     /// The namespace.
     pub namespace: String,
@@ -78,6 +82,7 @@ impl LearningStatus {
 /// Who ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum GateState {
     /// The static order: there are no labels yet that can be believed.
     Shadow,
@@ -89,6 +94,7 @@ pub enum GateState {
 
 /// The learned order against the static one on closed recalls, each compared before it was learned from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GateReport {
     /// Who ranks.
     pub state: GateState,

@@ -144,6 +144,7 @@ pub struct RecallLog {
 
 /// Whether a recall still takes feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RecallState {
     /// It takes feedback.
