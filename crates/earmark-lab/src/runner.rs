@@ -40,6 +40,21 @@ pub fn train(
     seed: u64,
     seen: &mut dyn FnMut(usize, &Adapter) -> Result<()>,
 ) -> Result<Adapter> {
+    train_with(params, cases, order, &|_| quality, seed, seen)
+}
+
+/// As [`train`], with a critic whose quality may depend on how many queries came before.
+///
+/// # Errors
+/// Those of `seen`.
+pub fn train_with(
+    params: &Params,
+    cases: &[Case],
+    order: &[usize],
+    quality: &dyn Fn(usize) -> Quality,
+    seed: u64,
+    seen: &mut dyn FnMut(usize, &Adapter) -> Result<()>,
+) -> Result<Adapter> {
     let dimension = cases.first().map_or(0, |case| case.pool.dimension());
     let mut random = Seeded::new(stream(seed, Stream::Training));
     let mut labels = Seeded::new(stream(seed, Stream::TrainingLabels));
@@ -53,6 +68,7 @@ pub fn train(
         }
         for (place, index) in order.iter().enumerate() {
             let case = &cases[*index];
+            let quality = quality(epoch * order.len() + place);
             let mut critic = Simulated { gold: &case.gold_candidates, quality, random: &mut labels };
             train_query(&mut trainee, &case.pool, &mut critic, &mut random)?;
             seen(epoch * order.len() + place + 1, trainee.learner.adapter())?;
