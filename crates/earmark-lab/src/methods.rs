@@ -1,5 +1,6 @@
 //! What is compared, as a list of parameter values.
 
+use earmark::critic::Quality;
 use earmark::{Params, TrainingSlate};
 
 /// How a trained adapter answers a test question.
@@ -15,13 +16,15 @@ pub enum Inference {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Method {
     /// Its name in result rows.
-    pub name: &'static str,
+    pub name: String,
     /// Parameters of training and inference.
     pub params: Params,
     /// Whether anything is learned before the test.
     pub trains: bool,
     /// How it answers.
     pub inference: Inference,
+    /// How often its simulated critic errs, in training and at test.
+    pub quality: Quality,
 }
 
 /// The rows of Tables 2 and 3; `ear` holds what they have in common (learning rate, initialisation, ...).
@@ -29,7 +32,9 @@ pub fn paper(ear: &Params) -> Vec<Method> {
     let rl = Params { training_slate: TrainingSlate::Gumbel, rounds: 1, replay_size: 0, ..*ear };
     let buffer = Params { replay_size: ear.replay_size, ..rl };
     let explorer = Params { replay_size: 0, ..*ear };
-    let method = |name, params, trains, inference| Method { name, params, trains, inference };
+    let quality = Quality::paper();
+    let method =
+        |name: &str, params, trains, inference| Method { name: name.to_owned(), params, trains, inference, quality };
     vec![
         method("only-retriever", *ear, false, Inference::AdapterOnly),
         method("rl-update", rl, true, Inference::AdapterOnly),

@@ -19,6 +19,8 @@ use crate::metrics::Scores;
 pub struct Tested {
     /// One entry for each test question, in order.
     pub scores: Vec<Scores>,
+    /// The bank rows that were served to each test question, best first.
+    pub slates: Vec<Vec<usize>>,
     /// Mean over the test questions.
     pub critic_calls_per_query: f64,
 }
@@ -78,6 +80,7 @@ pub fn test(
 ) -> Result<Tested> {
     let mut calls = 0;
     let mut scores = Vec::with_capacity(test.len());
+    let mut slates = Vec::with_capacity(test.len());
     for index in test {
         let case = &cases[*index];
         let mut random = Seeded::new(stream(seed, Stream::TestLabels(*index)));
@@ -87,9 +90,11 @@ pub fn test(
             Inference::AdapterOnly => adapter_only(adapter, &case.pool, params),
             Inference::Explorer => explorer_assisted(adapter, &case.pool, params, &mut critic)?,
         };
-        scores.push(Scores::of(&case.rows_of(&slate.candidates()), &case.gold));
+        let served = case.rows_of(&slate.candidates());
+        scores.push(Scores::of(&served, &case.gold));
+        slates.push(served);
     }
-    Ok(Tested { critic_calls_per_query: calls as f64 / test.len().max(1) as f64, scores })
+    Ok(Tested { critic_calls_per_query: calls as f64 / test.len().max(1) as f64, scores, slates })
 }
 
 /// Counts what a critic is asked.

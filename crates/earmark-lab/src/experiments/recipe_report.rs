@@ -137,7 +137,10 @@ fn one_seed(
             pool_ceiling: ceiling(cases, &split.test),
             memory_text: "speaker".into(),
             params,
+            critic: settings.quality.into(),
+            dimension: 0,
             recall_by_question: rows::recall_digits(&scores),
+            by_type: Vec::new(),
         })
     };
     Ok((METHODS.iter().map(row).collect::<Result<_>>()?, curve))
@@ -248,10 +251,16 @@ fn draw(folder: &ResultFolder, rows: &[Row], dataset: &str, encoder: &str) -> Re
         let rows: Vec<&Row> = rows.iter().filter(|row| row.key.method == method).collect();
         summary::spread(&rows, |row| row.scores.recall_at_5)
     };
-    let flat = |name: &str| Curve { name: name.to_owned(), points: vec![level(name); places.len()], paper: None };
+    let flat = |name: &str| Curve {
+        name: name.to_owned(),
+        points: figure::in_places(vec![level(name); places.len()]),
+        paper: None,
+    };
     let learned = Curve {
         name: "learned".into(),
-        points: places.iter().map(|n| summary::curve_point(&points, encoder, "learned", *n)).collect(),
+        points: figure::in_places(
+            places.iter().map(|n| summary::curve_point(&points, encoder, "learned", *n)).collect(),
+        ),
         paper: None,
     };
     let n = rows.first().map_or(0, |row| row.n);
