@@ -109,6 +109,16 @@ pub(crate) enum Command {
         #[arg(long)]
         repair: bool,
     },
+    /// Serve the memory over HTTP, with MCP at /mcp/NAMESPACE
+    ///
+    /// Listens on this machine only, unless told otherwise; elsewhere callers need a key (see `earmark keys`).
+    /// GET /docs describes the API.
+    Serve(Serve),
+    /// Serve one namespace to an MCP client over standard input and output
+    Mcp(Mcp),
+    /// Make, list and revoke the keys of servers
+    #[command(subcommand)]
+    Keys(Keys),
     /// Load a sample conversation, ask it questions, and watch it learn
     Demo {
         /// Questions to show in full
@@ -314,6 +324,99 @@ pub(crate) struct Import {
     pub(crate) format: Format,
     /// The file; `-` reads standard input
     pub(crate) file: PathBuf,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Address and port to listen on [default: 127.0.0.1:3277]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Ask for a key on this machine too
+    #[arg(long)]
+    pub(crate) require_key: bool,
+    /// A name under which the server may be addressed, besides localhost; may be repeated
+    #[arg(long = "allowed-host", value_name = "NAME")]
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Largest request body in bytes [default: 33554432]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_body: Option<usize>,
+    /// Longest time in seconds for a request [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Offer the tool `refine` over MCP
+    #[arg(long)]
+    pub(crate) refine_tool: bool,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+/// What is logged, on standard error.
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log: LogFormat,
+    /// Log every request (without texts)
+    #[arg(long)]
+    pub(crate) log_requests: bool,
+    /// Log the texts of memories and questions too
+    #[arg(long, requires = "log_requests")]
+    pub(crate) log_content: bool,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Arguments of `mcp`.
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// Offer the tool `refine`
+    #[arg(long)]
+    pub(crate) refine_tool: bool,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+/// Verbs of `keys`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// Make a key and print it: it is shown this once
+    Create {
+        /// What to call it
+        #[arg(long, default_value = "")]
+        name: String,
+        /// Namespaces that it opens; comma-separated, `*` is every one [default: the namespace in use]
+        #[arg(long, value_delimiter = ',', value_name = "NAME")]
+        namespaces: Vec<String>,
+        /// What it allows there
+        #[arg(long, value_enum, default_value_t = KeyAccess::Write)]
+        access: KeyAccess,
+    },
+    /// List the keys, without the keys themselves
+    List,
+    /// Refuse a key from now on
+    Revoke {
+        /// Its id, as `list` shows it
+        id: String,
+    },
+}
+
+/// What a key allows.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum KeyAccess {
+    /// Recall, list, explain, export
+    Read,
+    /// And remember, change, forget, give feedback, import
+    Write,
+    /// And steer learning, make and remove namespaces
+    Admin,
 }
 
 #[cfg(test)]

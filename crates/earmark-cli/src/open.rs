@@ -16,9 +16,18 @@ pub(crate) const DEFAULT_ENCODER: &str = "all-MiniLM-L6-v2";
 /// Opens the data folder; the encoder is loaded when first needed. A folder that is made now is named, so that
 /// nobody has to look for their memories.
 pub(crate) fn earmark(settings: &Settings) -> Result<Earmark> {
+    opened(settings, true)
+}
+
+/// As [`earmark`], for servers, which learn in the background.
+pub(crate) fn served(settings: &Settings) -> Result<Earmark> {
+    opened(settings, false)
+}
+
+fn opened(settings: &Settings, learn_at_once: bool) -> Result<Earmark> {
     let is_new = !settings.data_dir.exists();
     let encoder = settings.encoder.clone();
-    let options = earmark::Settings { params: recipe(&settings.recipe)?, ..Default::default() };
+    let options = earmark::Settings { params: recipe(&settings.recipe)?, learn_at_once, ..Default::default() };
     let earmark = Earmark::open(&settings.data_dir, options, move || load_encoder(&encoder))?;
     if is_new && !settings.quiet && !settings.json {
         eprintln!("new data folder: {}", settings.data_dir.display());

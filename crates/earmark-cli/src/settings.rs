@@ -21,6 +21,24 @@ pub(crate) struct ConfigFile {
     pub(crate) recipe: Option<String>,
     /// Who turns text into vectors.
     pub(crate) encoder: EncoderConfig,
+    /// How `serve` listens.
+    pub(crate) server: ServerConfig,
+}
+
+/// How `serve` listens; its flags say it too.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ServerConfig {
+    /// Address and port.
+    pub(crate) listen: Option<String>,
+    /// Ask for a key on this machine too.
+    pub(crate) require_key: bool,
+    /// Names under which it may be addressed.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Largest request body in bytes.
+    pub(crate) max_body: Option<usize>,
+    /// Longest time in seconds for a request.
+    pub(crate) timeout: Option<u64>,
 }
 
 /// Who turns text into vectors.
@@ -46,6 +64,7 @@ pub(crate) struct Settings {
     pub(crate) namespace: String,
     pub(crate) recipe: String,
     pub(crate) encoder: EncoderConfig,
+    pub(crate) server: ServerConfig,
     pub(crate) config_file: Option<PathBuf>,
     #[serde(skip)]
     pub(crate) json: bool,
@@ -69,6 +88,7 @@ pub(crate) fn resolve(flags: &Global) -> Result<Settings> {
         namespace: flags.namespace.clone().or(read.namespace).unwrap_or_else(|| "default".to_owned()),
         recipe: flags.recipe.clone().or(read.recipe).unwrap_or_else(|| "default".to_owned()),
         encoder,
+        server: read.server,
         config_file: file,
         json: flags.json,
         quiet: flags.quiet,
@@ -94,11 +114,16 @@ const PLAIN: [&str; 3] = ["DATA_DIR", "NAMESPACE", "RECIPE"];
 /// Variables that are read elsewhere.
 const OTHERS: [&str; 3] = ["CONFIG", "ENCODER", "MODELS"];
 
+/// Settings of a section of the file.
+fn in_section(rest: &str) -> bool {
+    rest.starts_with("ENCODER__") || rest.starts_with("SERVER__")
+}
+
 /// `EARMARK_*` variables that nothing reads: typos, most likely.
 pub(crate) fn unknown_variables() -> Vec<String> {
     let unknown = |name: &String| {
         let rest = name.strip_prefix("EARMARK_");
-        rest.is_some_and(|rest| !PLAIN.contains(&rest) && !OTHERS.contains(&rest) && !rest.starts_with("ENCODER__"))
+        rest.is_some_and(|rest| !PLAIN.contains(&rest) && !OTHERS.contains(&rest) && !in_section(rest))
     };
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(unknown).collect()
 }
@@ -107,7 +132,7 @@ pub(crate) fn unknown_variables() -> Vec<String> {
 fn known_variables() -> config::Map<String, String> {
     let ours = |name: &str| {
         let rest = name.strip_prefix("EARMARK_").unwrap_or_default();
-        PLAIN.contains(&rest) || rest.starts_with("ENCODER__")
+        PLAIN.contains(&rest) || in_section(rest)
     };
     let alias = std::env::var("EARMARK_ENCODER")
         .ok()

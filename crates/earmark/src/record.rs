@@ -10,6 +10,7 @@ pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
 /// A memory to be stored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct NewMemory {
     /// The text, kept verbatim; any language, any length, not blank.
@@ -22,6 +23,7 @@ pub struct NewMemory {
     pub kind: Option<String>,
     /// Free-form data, reachable by filters.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: Metadata,
     /// Labels, reachable by filters as the list `tags`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -37,6 +39,7 @@ pub struct NewMemory {
     pub session_id: Option<String>,
     /// When it happened (as against when it was stored).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub occurred_at: Option<Timestamp>,
 }
 
@@ -49,6 +52,7 @@ impl NewMemory {
 
 /// A stored memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Memory {
     /// `m_` and a UUID v7: sorts by creation.
     pub id: String,
@@ -59,6 +63,7 @@ pub struct Memory {
     /// `episodic`, `semantic`, or the caller's own word.
     pub kind: String,
     /// Free-form data.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: Metadata,
     /// Labels.
     pub tags: Vec<String>,
@@ -69,13 +74,16 @@ pub struct Memory {
     /// The conversation it is a turn of.
     pub session_id: Option<String>,
     /// When it happened.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub occurred_at: Option<Timestamp>,
     /// When it was stored.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
 }
 
 /// What became of one [`NewMemory`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Remembered {
     /// Id of the memory.
     pub id: String,
@@ -109,6 +117,7 @@ impl Scope {
 
 /// Whether the engine spends critic calls to explore the candidates of one question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Explore {
     /// Answer from what was learned; no critic call.
@@ -122,6 +131,7 @@ pub enum Explore {
 
 /// What became of an earlier recall, told along with the next one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Previous {
     /// The earlier recall.
@@ -162,6 +172,7 @@ impl RecallRequest {
 
 /// The terms that a score is made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Scores {
     /// Cosine of query and memory, before learning.
     pub dense: f32,
@@ -175,6 +186,7 @@ pub struct Scores {
 
 /// One recalled memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Recalled {
     /// Place in the answer, from 1; the `[n]` of the context.
     pub rank: usize,
@@ -193,6 +205,7 @@ pub struct Recalled {
 
 /// The answer to a [`RecallRequest`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Recall {
     /// Names this recall in `feedback`, `refine` and `explain`.
     pub recall_id: String,
@@ -214,6 +227,7 @@ pub struct Recall {
 
 /// What silence about a shown memory means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Uncited {
     /// It was not useful.
@@ -238,6 +252,7 @@ pub struct Feedback {
 
 /// What a feedback call did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedbackReport {
     /// The recall.
     pub recall_id: String,

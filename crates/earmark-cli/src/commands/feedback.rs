@@ -43,19 +43,10 @@ fn print(report: &FeedbackReport) -> Result<()> {
 
 /// Reads labels; a place number (1, 2, ...) stands for the memory shown there last.
 pub(crate) fn labels(namespace: &Namespace, recall_id: &str, labels: &Labels) -> Result<Feedback> {
-    let shown = namespace.shown_ids(recall_id)?;
-    let resolve = |field: &str, names: &[String]| -> Result<Vec<String>> {
-        let id = |name: &String| match name.trim().parse::<usize>() {
-            Err(_) => Ok(name.trim().to_owned()),
-            Ok(place) => place.checked_sub(1).and_then(|i| shown.get(i).cloned().flatten()).ok_or_else(|| {
-                Error::invalid(field, format!("names place {place}, but the recall showed {} memories", shown.len()))
-            }),
-        };
-        names.iter().filter(|name| !name.trim().is_empty()).map(id).collect()
-    };
+    namespace.shown_ids(recall_id)?;
     Ok(Feedback {
-        useful: resolve("useful", &labels.useful)?,
-        not_useful: resolve("not_useful", &labels.not_useful)?,
+        useful: namespace.shown_by_name(recall_id, "useful", &labels.useful)?,
+        not_useful: namespace.shown_by_name(recall_id, "not_useful", &labels.not_useful)?,
         ..Default::default()
     })
 }

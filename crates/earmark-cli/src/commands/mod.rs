@@ -7,10 +7,12 @@ mod explain;
 mod feedback;
 mod forget;
 mod import;
+mod keys;
 mod learning;
 mod namespaces;
 mod recall;
 mod remember;
+mod serve;
 
 use std::{
     io::{IsTerminal, Read, Write},
@@ -53,6 +55,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Namespaces { remove: Some(name), yes } => namespaces::remove(&settings, &name, yes),
         Command::Namespaces { remove: None, .. } => namespaces::list(&settings),
         Command::Doctor { repair } => return doctor::run(&settings, repair),
+        Command::Serve(args) => serve::run(&settings, &args),
+        Command::Mcp(args) => serve::mcp(&settings, &args),
+        Command::Keys(verb) => keys::run(&settings, verb),
         Command::Demo { questions, keep } => demo::run(&settings, questions, keep),
         Command::Completions { .. } => Ok(()),
     }?;

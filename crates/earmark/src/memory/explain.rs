@@ -19,6 +19,7 @@ const NEGLIGIBLE: f64 = 0.05;
 
 /// Why a recall answered as it did, under the learned state of now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Explanation {
     /// The recall.
     pub recall_id: String,
@@ -40,6 +41,7 @@ pub struct Explanation {
 
 /// One candidate with the terms of its score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExplainedCandidate {
     /// Id of the memory.
     pub id: String,
@@ -60,6 +62,7 @@ pub struct ExplainedCandidate {
 
 /// One slate that was shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExplainedRound {
     /// Ids in order; forgotten memories are left out.
     pub slate: Vec<String>,
@@ -73,6 +76,7 @@ pub struct ExplainedRound {
 
 /// A similar question of the past.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Neighbour {
     /// Cosine of the two questions.
     pub similarity: f32,
@@ -123,7 +127,7 @@ impl Namespace {
         Ok(candidates)
     }
 
-    fn explained_rounds(&self, recall: &StoredRecall) -> Result<Vec<ExplainedRound>> {
+    pub(super) fn explained_rounds(&self, recall: &StoredRecall) -> Result<Vec<ExplainedRound>> {
         let ids = |rows: Vec<Row>| -> Result<Vec<String>> { Ok(self.ids(&rows)?.into_iter().flatten().collect()) };
         let round = |round: &crate::store::Round| {
             let labelled = |useful| round.labels.iter().filter(move |l| l.useful == useful).map(|l| l.row).collect();

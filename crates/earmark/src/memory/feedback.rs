@@ -44,6 +44,23 @@ impl Namespace {
         self.apply(&recall, verdict)
     }
 
+    /// Ids of memories that a recall showed, each named by its id or by its number (`1`, `2`, ...) in the slate that
+    /// was shown last; blank names are left out. `field` is for the error.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an unknown or expired recall, [`Error::InvalidInput`] for a number without a memory.
+    pub fn shown_by_name(&self, recall_id: &str, field: &str, names: &[String]) -> Result<Vec<String>> {
+        let is_number = |name: &String| name.trim().parse::<usize>().is_ok();
+        let shown = if names.iter().any(is_number) { self.shown_ids(recall_id)? } else { Vec::new() };
+        let id = |name: &String| match name.trim().parse::<usize>() {
+            Err(_) => Ok(name.trim().to_owned()),
+            Ok(place) => place.checked_sub(1).and_then(|i| shown.get(i).cloned().flatten()).ok_or_else(|| {
+                Error::invalid(field, format!("names place {place}, but the recall showed {} memories", shown.len()))
+            }),
+        };
+        names.iter().filter(|name| !name.trim().is_empty()).map(id).collect()
+    }
+
     /// The labels that feedback gives to what a recall showed; nothing is stored.
     pub(super) fn read_labels(&self, recall: &StoredRecall, feedback: &Feedback) -> Result<Vec<Label>> {
         self.labels(&verdict(&recall.log.id, &self.shown(recall)?, feedback)?)

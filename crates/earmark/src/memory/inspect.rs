@@ -13,6 +13,7 @@ use crate::{
 
 /// A namespace in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Overview {
     /// Its name.
     pub namespace: String,

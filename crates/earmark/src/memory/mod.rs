@@ -4,12 +4,15 @@ mod explain;
 mod feedback;
 mod forget;
 mod gather;
+mod history;
 mod inspect;
 mod learning;
 mod recall;
 mod reembed;
 mod remember;
+mod status;
 mod transfer;
+mod update;
 
 use std::{
     collections::HashMap,
@@ -22,12 +25,14 @@ use jiff::Timestamp;
 
 pub use explain::{ExplainedCandidate, ExplainedRound, Explanation, Neighbour};
 pub use forget::Forget;
+pub use history::PastRecall;
 pub use inspect::Overview;
-pub use learning::{LabelCounts, LearningStatus, LearningVersion};
 pub use recall::{Judge, MAX_QUERY_BYTES, MAX_TOP_K};
 pub use reembed::ReembedReport;
 pub use remember::{MAX_CONTENT_BYTES, MAX_ITEMS, messages};
+pub use status::{GateReport, GateState, LabelCounts, LearningStatus, LearningVersion};
 pub use transfer::{Imported, Refused};
+pub use update::Change;
 
 use crate::{
     encode::{Encoder, Side},
@@ -88,6 +93,8 @@ pub struct Namespace {
     store: Store,
     shared: Arc<Shared>,
     learned: Mutex<Arc<Learned>>,
+    /// Held by whoever learns, so that recalls can rank with the old state meanwhile.
+    learning: Mutex<()>,
     recalls_logged: AtomicU64,
 }
 
@@ -116,11 +123,23 @@ impl Earmark {
     /// # Errors
     /// [`Error::InvalidInput`] for a name that is empty or over 128 bytes; storage errors.
     pub fn namespace(&self, name: &str) -> Result<Arc<Namespace>> {
+        self.opened(name, true)
+    }
+
+    /// The namespace `name`, never created.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none; storage errors.
+    pub fn existing(&self, name: &str) -> Result<Arc<Namespace>> {
+        self.opened(name, false)
+    }
+
+    fn opened(&self, name: &str, create: bool) -> Result<Arc<Namespace>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(namespace) = open.get(name) {
             return Ok(namespace.clone());
         }
-        let store = self.folder.open_namespace(name, true)?;
+        let store = self.folder.open_namespace(name, create)?;
         let namespace = Arc::new(Namespace::new(name, store, self.shared.clone())?);
         open.insert(name.to_owned(), namespace.clone());
         Ok(namespace)
@@ -165,7 +184,8 @@ impl Shared {
 impl Namespace {
     fn new(name: &str, store: Store, shared: Arc<Shared>) -> Result<Namespace> {
         let learned = Mutex::new(Arc::new(Learned::load(&store, &shared.settings)?));
-        Ok(Namespace { name: name.to_owned(), store, shared, learned, recalls_logged: AtomicU64::new(0) })
+        let recalls_logged = AtomicU64::new(0);
+        Ok(Namespace { name: name.to_owned(), store, shared, learned, learning: Mutex::default(), recalls_logged })
     }
 
     /// Its name.

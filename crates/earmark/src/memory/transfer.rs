@@ -14,6 +14,7 @@ use crate::{
 
 /// What an import did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Imported {
     /// Memories stored.
     pub created: usize,
@@ -25,6 +26,7 @@ pub struct Imported {
 
 /// A line that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refused {
     /// Line number from 1.
     pub line: usize,

@@ -1,0 +1,57 @@
+//! How the server runs.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+/// Port that is listened on unless told otherwise.
+pub const DEFAULT_PORT: u16 = 3277;
+
+/// Limits and switches of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Address and port; loopback by default.
+    pub listen: SocketAddr,
+    /// Ask for a key on loopback too; elsewhere one is always asked for.
+    pub require_key: bool,
+    /// Names under which the server may be addressed, besides loopback ones. On another address than loopback, none
+    /// means any: a key is asked for there.
+    pub allowed_hosts: Vec<String>,
+    /// Largest request body in bytes.
+    pub max_body_bytes: usize,
+    /// Connections at once; further ones wait.
+    pub max_connections: usize,
+    /// Calls of the library at once; further ones wait for up to `timeout`.
+    pub concurrency: usize,
+    /// Longest time for reading a request, for waiting, and for a call; imports and trainings may take longer.
+    pub timeout: Duration,
+    /// Whether the MCP tool `refine` is offered.
+    pub refine_tool: bool,
+    /// Whether texts of memories and questions may appear in the log.
+    pub log_content: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Config {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            require_key: false,
+            allowed_hosts: Vec::new(),
+            max_body_bytes: 32 << 20,
+            max_connections: 16_384,
+            concurrency: (2 * cores).max(8),
+            timeout: Duration::from_secs(30),
+            refine_tool: false,
+            log_content: false,
+        }
+    }
+}
+
+impl Config {
+    /// Whether callers need a key.
+    pub fn needs_key(&self) -> bool {
+        self.require_key || !self.listen.ip().is_loopback()
+    }
+}

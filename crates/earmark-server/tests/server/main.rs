@@ -1,0 +1,10 @@
+//! The server through its router, without a socket (but for what only a socket shows).
+
+mod abuse;
+mod access;
+mod cases;
+mod contract;
+mod learning;
+mod mcp;
+mod sockets;
+mod support;
