@@ -15,6 +15,7 @@ use earmark_lab::experiments::locomo::{self, Settings};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::experiments::recipe_report::Material;
 use earmark_lab::experiments::{ablation, recipe_report};
+use earmark_lab::methods;
 use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
@@ -303,7 +304,7 @@ fn encode(encoder: &str, cache: &Path, dataset: &str, texts: &[&str], side: Side
 impl LocomoArguments {
     fn settings(&self) -> Result<Settings> {
         let params = match &self.params {
-            Some(json) => serde_json::from_str(json).context("--params is not a JSON object of parameters")?,
+            Some(json) => methods::paper_with(json).context("--params")?,
             None => Params::paper(),
         };
         for learning_rate in &self.learning_rate {

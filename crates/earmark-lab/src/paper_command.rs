@@ -10,6 +10,7 @@ use earmark::encode::{LocalOptions, Side, open_local};
 use earmark_lab::data::{self, Dataset, Stores};
 use earmark_lab::experiments::paper::{Experiment, Lab, Options, Run, Setting, Source, catalogue, report};
 use earmark_lab::experiments::plan::ResultFolder;
+use earmark_lab::methods;
 use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
@@ -189,7 +190,7 @@ fn load(folders: &Folders, arguments: &PaperArguments, setting: &Setting) -> Res
 impl PaperArguments {
     fn options(&self) -> Result<Options> {
         let params = match &self.params {
-            Some(json) => serde_json::from_str(json).context("--params is not a JSON object of parameters")?,
+            Some(json) => methods::paper_with(json).context("--params")?,
             None => Params::paper(),
         };
         let params = Params { learning_rate: self.learning_rate, ..params };
