@@ -1,15 +1,17 @@
 //! The candidates of every question, found once for each encoder: what all methods and seeds share.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use earmark::encode::Side;
 use earmark::recall::{Candidate, Pool, top_k};
 use earmark::vector;
+use ndarray::s;
 use rayon::prelude::*;
 
-use crate::data::{Dataset, Question};
+use crate::data::{Bank, Dataset, Question};
 use crate::text::MemoryText;
 
 /// Encodes distinct texts of one side, in their order; what a data set is embedded with.
@@ -35,6 +37,29 @@ impl Case {
     pub fn rows_of(&self, candidates: &[Candidate]) -> Vec<usize> {
         candidates.iter().map(|candidate| self.rows[candidate.0]).collect()
     }
+
+    /// The same question with its first `k` candidates.
+    fn first(&self, k: usize) -> Result<Case> {
+        let count = k.min(self.rows.len());
+        let memories = self.pool.memories().slice(s![..count, ..]).to_owned();
+        Ok(Case {
+            pool: Arc::new(Pool::new(self.pool.query().to_vec(), memories)?),
+            rows: self.rows[..count].to_vec(),
+            gold_candidates: self.gold_candidates.iter().copied().filter(|candidate| candidate.0 < k).collect(),
+            ..self.clone()
+        })
+    }
+}
+
+/// Every question with its first `k` candidates.
+///
+/// # Errors
+/// None for cases that [`find`] made.
+pub fn cut(cases: &[Case], k: usize) -> Result<Cow<'_, [Case]>> {
+    if cases.iter().all(|case| case.rows.len() <= k) {
+        return Ok(Cow::Borrowed(cases));
+    }
+    cases.iter().map(|case| case.first(k)).collect::<Result<Vec<Case>>>().map(Cow::Owned)
 }
 
 /// Share of the questions whose gold memories are all among their candidates: the best that reranking can reach.
@@ -49,20 +74,54 @@ pub fn ceiling(cases: &[Case]) -> f64 {
 /// # Errors
 /// Those of `encode`, or if it returns another number of vectors or a number that is not finite.
 pub fn find(dataset: &Dataset, text: MemoryText, k: usize, encode: &mut Encode<'_>) -> Result<Vec<Case>> {
-    let texts: Vec<Vec<String>> =
-        dataset.banks.iter().map(|bank| bank.memories.iter().map(|memory| text.of(memory)).collect()).collect();
+    choose(dataset, text, encode, &|_, scores| top_k(scores, k))
+}
+
+/// As [`find`], but each kind of memory gives an equal share of the `k` (section 5.1), all together best first.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_balanced(dataset: &Dataset, text: MemoryText, k: usize, encode: &mut Encode<'_>) -> Result<Vec<Case>> {
+    choose(dataset, text, encode, &|bank, scores| balanced(bank, scores, k))
+}
+
+fn balanced(bank: &Bank, scores: &[f32], k: usize) -> Vec<usize> {
+    let mut kinds: Vec<Option<&str>> = bank.memories.iter().map(|memory| memory.kind.as_deref()).collect();
+    let of_rows = kinds.clone();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let order = top_k(scores, scores.len());
+    let mut left: HashMap<Option<&str>, usize> = kinds.iter().map(|kind| (*kind, k / kinds.len())).collect();
+    let mut take = |row: &usize| {
+        let places = left.entry(of_rows[*row]).or_default();
+        let taken = *places > 0;
+        *places = places.saturating_sub(1);
+        taken
+    };
+    order.into_iter().filter(|row| take(row)).collect()
+}
+
+/// The rows of a bank that become candidates, best first, from the cosine of each to the question.
+type Choose<'a> = dyn Fn(&Bank, &[f32]) -> Vec<usize> + Sync + 'a;
+
+fn choose(dataset: &Dataset, text: MemoryText, encode: &mut Encode<'_>, choose: &Choose<'_>) -> Result<Vec<Case>> {
+    let asked: HashSet<usize> = dataset.questions.iter().map(|question| question.bank).collect();
+    let texts = |(index, bank): (usize, &Bank)| {
+        let memories = bank.memories.iter().filter(|_| asked.contains(&index));
+        memories.map(|memory| text.of(memory)).collect()
+    };
+    let texts: Vec<Vec<String>> = dataset.banks.iter().enumerate().map(texts).collect();
     let memories = Embedded::new(texts.iter().flatten().map(String::as_str), Side::Memory, encode)?;
     let queries = Embedded::new(dataset.questions.iter().map(|question| question.text.as_str()), Side::Query, encode)?;
     let case = |question: &Question| {
         let bank: Vec<&[f32]> = texts[question.bank].iter().map(|text| memories.vector(text)).collect();
-        case(question, queries.vector(&question.text), &bank, k)
+        case(question, queries.vector(&question.text), &bank, &|scores| choose(&dataset.banks[question.bank], scores))
     };
     dataset.questions.par_iter().map(case).collect()
 }
 
-fn case(question: &Question, query: &[f32], bank: &[&[f32]], k: usize) -> Result<Case> {
-    let scores: Vec<f32> = bank.iter().map(|memory| cosine(query, memory)).collect();
-    let rows = top_k(&scores, k);
+fn case(question: &Question, query: &[f32], bank: &[&[f32]], choose: &dyn Fn(&[f32]) -> Vec<usize>) -> Result<Case> {
+    let rows = choose(&cosines(query, bank));
     let chosen: Vec<&[f32]> = rows.iter().map(|row| bank[*row]).collect();
     let gold_candidates =
         rows.iter().enumerate().filter(|(_, row)| question.gold.contains(row)).map(|(place, _)| Candidate(place));
@@ -73,6 +132,11 @@ fn case(question: &Question, query: &[f32], bank: &[&[f32]], k: usize) -> Result
         gold: question.gold.clone(),
         category: question.category.clone(),
     })
+}
+
+/// The cosine of each memory to the query.
+pub(crate) fn cosines(query: &[f32], bank: &[&[f32]]) -> Vec<f32> {
+    bank.iter().map(|memory| cosine(query, memory)).collect()
 }
 
 /// 0 where a vector is zero.
@@ -161,5 +225,18 @@ mod tests {
         assert_eq!(cases[1].rows, [0, 1]);
         assert_eq!(cases[1].rows_of(&[Candidate(1)]), [1]);
         assert_eq!(ceiling(&cases), 0.5);
+
+        let first = cut(&cases, 1).unwrap();
+        assert_eq!((&first[0].rows[..], first[0].pool.len(), first[0].gold_candidates.len()), (&[2][..], 1, 0));
+        assert!(matches!(cut(&cases, 2).unwrap(), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_balanced_pool_has_as_many_of_each_kind() {
+        let of_kind = |kind: &str| LabMemory { kind: Some(kind.into()), ..memory("x") };
+        let memories = ["semantic", "semantic", "semantic", "episodic", "episodic"].map(of_kind).to_vec();
+        let bank = Bank { name: String::new(), memories };
+        assert_eq!(balanced(&bank, &[0.9, 0.8, 0.7, 0.1, 0.75], 4), [0, 1, 4, 3]);
+        assert_eq!(balanced(&bank, &[0.9, 0.8, 0.7, 0.1, 0.75], 2), [0, 4]);
     }
 }

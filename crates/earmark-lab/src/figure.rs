@@ -11,19 +11,23 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const SIZE: (u32, u32) = (900, 480);
+/// Height that a bar needs at least, with its label.
+const BAR_HEIGHT: u32 = 30;
 const LEGEND_WIDTH: u32 = 230;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(34, 34, 34);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
 /// Colours that stay apart for the colour-blind, in the order of use.
-const COLORS: [RGBColor; 6] = [
+const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
+    RGBColor(120, 120, 120),
+    RGBColor(120, 60, 20),
 ];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -43,8 +47,8 @@ pub struct Spread {
 pub struct Curve {
     /// For the legend.
     pub name: String,
-    /// One value for each place of the x axis, from the first on.
-    pub points: Vec<Spread>,
+    /// Where on the x axis, and the value there.
+    pub points: Vec<(f64, Spread)>,
     /// What a paper reports for the last point.
     pub paper: Option<f64>,
 }
@@ -58,7 +62,7 @@ pub struct Curves {
     pub x_axis: String,
     /// What the values are.
     pub y_axis: String,
-    /// The label of each place.
+    /// The labels of the places 0, 1, ...; empty where x is a number in its own right.
     pub places: Vec<String>,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -96,12 +100,17 @@ pub struct Bars {
     pub paper: String,
 }
 
+/// Values at the places 0, 1, ...
+pub fn in_places(values: Vec<Spread>) -> Vec<(f64, Spread)> {
+    values.into_iter().enumerate().map(|(place, value)| (place as f64, value)).collect()
+}
+
 /// Writes a figure of curves.
 ///
 /// # Errors
 /// If the file cannot be written.
 pub fn draw_curves(path: &Path, figure: &Curves) -> Result<()> {
-    draw(path, &figure.title, |area| curves(&area, figure))
+    draw(path, &figure.title, SIZE.1, |area| curves(&area, figure))
 }
 
 /// Writes a figure of bars.
@@ -109,11 +118,12 @@ pub fn draw_curves(path: &Path, figure: &Curves) -> Result<()> {
 /// # Errors
 /// If the file cannot be written.
 pub fn draw_bars(path: &Path, figure: &Bars) -> Result<()> {
-    draw(path, &figure.title, |area| bars(&area, figure))
+    let height = SIZE.1.max(120 + BAR_HEIGHT * figure.bars.len() as u32);
+    draw(path, &figure.title, height, |area| bars(&area, figure))
 }
 
-fn draw(path: &Path, title: &str, body: impl FnOnce(Area<'_>) -> Result<()>) -> Result<()> {
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+fn draw(path: &Path, title: &str, height: u32, body: impl FnOnce(Area<'_>) -> Result<()>) -> Result<()> {
+    let root = SVGBackend::new(path, (SIZE.0, height)).into_drawing_area();
     let failed = |error: String| anyhow!("{} cannot be drawn: {error}", path.display());
     root.fill(&WHITE).map_err(|error| failed(error.to_string()))?;
     text(&root, title, (20, 24), 18, HPos::Left)?;
@@ -124,21 +134,40 @@ fn draw(path: &Path, title: &str, body: impl FnOnce(Area<'_>) -> Result<()>) -> 
 fn curves(area: &Area<'_>, figure: &Curves) -> Result<()> {
     let (left, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
     let (low, high) = value_range(figure);
-    let last = figure.places.len().saturating_sub(1) as f64;
+    let axis = XAxis::of(figure);
     let mut chart = ChartBuilder::on(&left)
         .margin(12)
         .x_label_area_size(48)
         .y_label_area_size(58)
-        .build_cartesian_2d(-0.15..last + 0.35, low..high)
+        .build_cartesian_2d(axis.low..axis.high, low..high)
         .map_err(drawing)?;
     curve_mesh(&mut chart, figure)?;
     if let Some((_, value)) = &figure.level {
-        level(&mut chart, *value, last)?;
+        level(&mut chart, *value, &axis)?;
     }
     for (number, curve) in figure.curves.iter().enumerate() {
-        draw_curve(&mut chart, curve, COLORS[number % COLORS.len()], last)?;
+        draw_curve(&mut chart, curve, COLORS[number % COLORS.len()], axis.mark)?;
     }
     curve_legend(&legend, figure)
+}
+
+/// Ends of the x axis, and where the paper's values are marked: right of all points.
+struct XAxis {
+    low: f64,
+    high: f64,
+    mark: f64,
+}
+
+impl XAxis {
+    fn of(figure: &Curves) -> XAxis {
+        let ends = figure.curves.iter().flat_map(|curve| &curve.points).map(|(x, _)| *x);
+        let last = ends.fold(0.0, f64::max);
+        if figure.places.is_empty() {
+            XAxis { low: -0.02 * last, high: 1.06 * last.max(1.0), mark: 1.03 * last }
+        } else {
+            XAxis { low: -0.15, high: last + 0.35, mark: last + 0.2 }
+        }
+    }
 }
 
 fn curve_mesh(chart: &mut Chart<'_, '_>, figure: &Curves) -> Result<()> {
@@ -149,7 +178,7 @@ fn curve_mesh(chart: &mut Chart<'_, '_>, figure: &Curves) -> Result<()> {
         .light_line_style(WHITE)
         .bold_line_style(GRID)
         .axis_style(INK)
-        .x_labels(figure.places.len() + 1)
+        .x_labels(if figure.places.is_empty() { 10 } else { figure.places.len() + 1 })
         .x_label_formatter(&label)
         .x_desc(figure.x_axis.as_str())
         .y_desc(figure.y_axis.as_str())
@@ -161,6 +190,9 @@ fn curve_mesh(chart: &mut Chart<'_, '_>, figure: &Curves) -> Result<()> {
 
 /// The label of a place, or nothing between places.
 fn place_label(figure: &Curves, x: f64) -> String {
+    if figure.places.is_empty() {
+        return if x < 0.0 { String::new() } else { format!("{x:.0}") };
+    }
     let place = x.round();
     let near = (x - place).abs() < 1e-6 && place >= 0.0;
     if near { figure.places.get(place as usize).cloned().unwrap_or_default() } else { String::new() }
@@ -169,7 +201,7 @@ fn place_label(figure: &Curves, x: f64) -> String {
 /// Whole tens around everything that is drawn.
 fn value_range(figure: &Curves) -> (f64, f64) {
     let points = figure.curves.iter().flat_map(|curve| &curve.points);
-    let ends = points.flat_map(|point| [point.mean - point.std, point.mean + point.std]);
+    let ends = points.flat_map(|(_, point)| [point.mean - point.std, point.mean + point.std]);
     let papers = figure.curves.iter().filter_map(|curve| curve.paper);
     let all: Vec<f64> = ends.chain(papers).chain(figure.level.as_ref().map(|(_, value)| *value)).collect();
     let low = all.iter().copied().fold(100.0, f64::min);
@@ -177,15 +209,14 @@ fn value_range(figure: &Curves) -> (f64, f64) {
     (((low - 1.0) / 5.0).floor() * 5.0, ((high + 1.0) / 5.0).ceil() * 5.0)
 }
 
-fn level(chart: &mut Chart<'_, '_>, value: f64, last: f64) -> Result<()> {
-    let line = [(-0.15, value), (last + 0.35, value)];
+fn level(chart: &mut Chart<'_, '_>, value: f64, axis: &XAxis) -> Result<()> {
+    let line = [(axis.low, value), (axis.high, value)];
     let style = INK.stroke_width(1);
     chart.draw_series(DashedLineSeries::new(line, 6, 4, style)).map(|_| ()).map_err(drawing)
 }
 
-fn draw_curve(chart: &mut Chart<'_, '_>, curve: &Curve, color: RGBColor, last: f64) -> Result<()> {
-    let place = |(place, point): (usize, &Spread)| (place as f64, *point);
-    let points: Vec<(f64, Spread)> = curve.points.iter().enumerate().map(place).collect();
+fn draw_curve(chart: &mut Chart<'_, '_>, curve: &Curve, color: RGBColor, mark: f64) -> Result<()> {
+    let points = &curve.points;
     let upper = points.iter().map(|(x, y)| (*x, y.mean + y.std));
     let lower = points.iter().rev().map(|(x, y)| (*x, y.mean - y.std));
     let band = Polygon::new(upper.chain(lower).collect::<Vec<_>>(), color.mix(0.13));
@@ -193,7 +224,7 @@ fn draw_curve(chart: &mut Chart<'_, '_>, curve: &Curve, color: RGBColor, last: f
     let means: Vec<(f64, f64)> = points.iter().map(|(x, y)| (*x, y.mean)).collect();
     chart.draw_series(LineSeries::new(means.clone(), color.stroke_width(2))).map_err(drawing)?;
     chart.draw_series(means.into_iter().map(|point| Circle::new(point, 3, color.filled()))).map_err(drawing)?;
-    paper_marks(chart, curve.paper.map(|value| ((last + 0.2, value), color)).into_iter().collect())
+    paper_marks(chart, curve.paper.map(|value| ((mark, value), color)).into_iter().collect())
 }
 
 /// Hollow diamonds.
@@ -222,7 +253,8 @@ fn curve_legend(area: &Area<'_>, figure: &Curves) -> Result<()> {
         y += 24;
     }
     paper_legend(area, &figure.paper, y)?;
-    text(area, "band: mean ± std over seeds", (8, y + 24), 13, HPos::Left)
+    let last = if figure.paper.is_empty() { y } else { y + 24 };
+    text(area, "band: mean ± std over seeds", (8, last), 13, HPos::Left)
 }
 
 fn paper_legend(area: &Area<'_>, name: &str, y: i32) -> Result<()> {
@@ -238,12 +270,13 @@ fn bars(area: &Area<'_>, figure: &Bars) -> Result<()> {
     let (left, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
     let count = figure.bars.len() as f64;
     let ends = figure.bars.iter().flat_map(|bar| [bar.value.mean + bar.value.std, bar.paper.unwrap_or(0.0)]);
-    let high = ((ends.fold(0.0, f64::max) + 3.0) / 10.0).ceil() * 10.0;
+    let high = bar_end(ends.fold(0.0, f64::max));
+    let low = bar_start(figure);
     let mut chart = ChartBuilder::on(&left)
         .margin(12)
         .x_label_area_size(48)
-        .y_label_area_size(170)
-        .build_cartesian_2d(0.0..high, 0.0..count)
+        .y_label_area_size(label_width(figure))
+        .build_cartesian_2d(low..high, 0.0..count)
         .map_err(drawing)?;
     chart
         .configure_mesh()
@@ -263,6 +296,25 @@ fn bars(area: &Area<'_>, figure: &Bars) -> Result<()> {
     bar_legend(&legend, figure)
 }
 
+/// Room for the longest label.
+fn label_width(figure: &Bars) -> u32 {
+    let longest = figure.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+    (7 * longest as u32 + 60).clamp(170, 400)
+}
+
+/// 0, or a whole five below the shortest where some bars are negative.
+fn bar_start(figure: &Bars) -> f64 {
+    let ends = figure.bars.iter().flat_map(|bar| [bar.value.mean - bar.value.std, bar.paper.unwrap_or(0.0)]);
+    let shortest = ends.fold(0.0, f64::min);
+    let negative = figure.bars.iter().any(|bar| bar.value.mean.min(bar.paper.unwrap_or(0.0)) < 0.0);
+    if negative { (shortest / 5.0).floor() * 5.0 } else { 0.0 }
+}
+
+/// The next whole ten with some room, or the next whole one where all bars are short.
+fn bar_end(longest: f64) -> f64 {
+    if longest <= 5.0 { longest.ceil() } else { ((longest + 3.0) / 10.0).ceil() * 10.0 }
+}
+
 fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Result<()> {
     let color = COLORS[usize::from(bar.marked)];
     let Spread { mean, std } = bar.value;
@@ -272,20 +324,21 @@ fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Re
     chart.draw_series(std::iter::once(spread)).map_err(drawing)?;
     paper_marks(chart, bar.paper.map(|value| ((value, y), INK)).into_iter().collect())?;
     let (base_x, base_y) = area.get_base_pixel();
-    let (x, y) = chart.backend_coord(&(0.0, y));
-    text(area, &bar.name, (x - base_x - 8, y - base_y), 14, HPos::Right)?;
-    text(area, &format!("{mean:.1}"), (x - base_x + 8, y - base_y), 14, HPos::Left)
+    let (x, y) = chart.backend_coord(&(chart.x_range().start, y));
+    text(area, &format!("{}   {mean:.1}", bar.name), (x - base_x - 8, y - base_y), 14, HPos::Right)
 }
 
 fn bar_legend(area: &Area<'_>, figure: &Bars) -> Result<()> {
-    for (number, name) in figure.groups.iter().enumerate() {
+    for (number, name) in figure.groups.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
         let y = 24 + 24 * number as i32;
         let box_ = Rectangle::new([(12, y - 7), (30, y + 7)], COLORS[number].mix(0.75).filled());
         area.draw(&box_).map_err(drawing)?;
         text(area, name, (42, y), 14, HPos::Left)?;
     }
-    paper_legend(area, &figure.paper, 72)?;
-    text(area, "line: mean ± std over seeds", (8, 96), 13, HPos::Left)
+    let y = 24 + 24 * figure.groups.iter().filter(|name| !name.is_empty()).count() as i32;
+    paper_legend(area, &figure.paper, y)?;
+    let last = if figure.paper.is_empty() { y } else { y + 24 };
+    text(area, "line: mean ± std over seeds", (8, last), 13, HPos::Left)
 }
 
 fn stroke(area: &Area<'_>, line: &[(i32, i32)], color: RGBColor) -> Result<()> {
@@ -310,8 +363,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figure.svg");
         let spread = |mean| Spread { mean, std: 1.5 };
-        let curve =
-            |name: &str| Curve { name: name.into(), points: vec![spread(30.0), spread(40.0)], paper: Some(43.6) };
+        let curve = |name: &str| Curve {
+            name: name.into(),
+            points: in_places(vec![spread(30.0), spread(40.0)]),
+            paper: Some(43.6),
+        };
         let figure = Curves {
             title: "Recall".into(),
             x_axis: "training questions".into(),

@@ -2,8 +2,9 @@
 //!
 //! In reading order: [`data`] (sets in one form), [`text`] (what of a memory is encoded), [`candidates`] (the pool of
 //! each question), [`split`], [`methods`] (a list of parameter values), [`runner`] (train and test one of them),
-//! [`metrics`] and [`stats`], [`experiments`], and what they leave behind: [`rows`], [`figure`], [`report`].
+//! [`metrics`], [`by_type`] and [`stats`], [`experiments`], and what they leave behind: [`rows`], [`figure`], [`report`].
 
+pub mod by_type;
 pub mod candidates;
 pub mod data;
 pub mod evidence;

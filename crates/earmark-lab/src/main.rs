@@ -1,22 +1,28 @@
 //! The `earmark-lab` command.
 
+mod paper_command;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use earmark::Params;
 use earmark::critic::Quality;
 use earmark::encode::Side;
+use earmark_lab::data::{self, Dataset};
 use earmark_lab::experiments::locomo::{self, Settings};
 use earmark_lab::experiments::plan::ResultFolder;
-use earmark_lab::experiments::recipe_report;
+use earmark_lab::experiments::recipe_report::Material;
+use earmark_lab::experiments::{ablation, recipe_report};
+use earmark_lab::methods;
 use earmark_lab::report::Provenance;
 use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
-use earmark_lab::vectors::Vectors;
-use earmark_lab::{data, evidence};
+use earmark_lab::vectors::{Vectors, bank_order};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use paper_command::PaperCommand;
 
 /// Reproduces the EAR paper and compares recipes
 #[derive(Parser)]
@@ -48,10 +54,27 @@ enum Command {
         /// Which sets; all by default
         names: Vec<String>,
     },
-    /// Tables 2 and 3 and the learning curve on LoCoMo
+    /// Encodes data sets into the cache, bank by bank; can be stopped and taken up at any time
+    Encode(EncodeArguments),
+    #[command(flatten)]
+    Paper(PaperCommand),
+    /// Tables 2 and 3 and the learning curve on LoCoMo, with a choice of the learning rate on training questions
     Locomo(LocomoArguments),
     /// The default recipe on any set: static rankings, what it learns, what critic calls add.
     Recipe(RecipeArguments),
+}
+
+#[derive(Args)]
+struct EncodeArguments {
+    /// Data sets, comma-separated
+    #[arg(long, value_delimiter = ',', required = true)]
+    sets: Vec<String>,
+    /// Names or folders of encoders, comma-separated
+    #[arg(long, value_delimiter = ',', default_value = "all-MiniLM-L6-v2")]
+    encoders: Vec<String>,
+    /// What text of a memory is encoded
+    #[arg(long, value_enum, default_value = "speaker")]
+    memory_text: MemoryText,
 }
 
 #[derive(Args)]
@@ -89,6 +112,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
         Command::Data { names } => count(&cli.folders, names),
+        Command::Encode(arguments) => run_encode(&cli.folders, arguments),
+        Command::Paper(command) => paper_command::run(&cli.folders, command),
         Command::Locomo(arguments) => run_locomo(&cli.folders, arguments),
         Command::Recipe(arguments) => run_recipe(&cli.folders, arguments),
     };
@@ -113,6 +138,34 @@ fn count(folders: &Folders, names: &[String]) -> Result<()> {
     Ok(())
 }
 
+fn run_encode(folders: &Folders, arguments: &EncodeArguments) -> Result<()> {
+    for set in &arguments.sets {
+        let mut dataset = data::load(&folders.data, set)?;
+        dataset.drop_without_gold();
+        for encoder in &arguments.encoders {
+            encode_banks(folders, &dataset, encoder, arguments.memory_text)?;
+        }
+    }
+    Ok(())
+}
+
+fn encode_banks(folders: &Folders, dataset: &Dataset, encoder: &str, text: MemoryText) -> Result<()> {
+    let mut vectors = Vectors::open(encoder, &folders.cache, &dataset.name)?;
+    let questions: Vec<&str> = dataset.questions.iter().map(|question| question.text.as_str()).collect();
+    vectors.encode(&questions, Side::Query, &mut |_, _| {})?;
+    let order = bank_order(dataset);
+    let progress = bar(&format!("{}, {encoder}: banks", dataset.name)).with_elapsed(std::time::Duration::ZERO);
+    progress.set_length(order.len() as u64);
+    for bank in order {
+        let texts: Vec<String> = dataset.banks[bank].memories.iter().map(|memory| text.of(memory)).collect();
+        vectors.encode(&texts.iter().map(String::as_str).collect::<Vec<_>>(), Side::Memory, &mut |_, _| {})?;
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    println!("{}, {encoder}: all {} banks are encoded", dataset.name, dataset.banks.len());
+    Ok(())
+}
+
 fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
     let settings = arguments.settings()?;
     let mut dataset = data::load(&folders.data, "locomo")?;
@@ -125,7 +178,7 @@ fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
     for encoder in &arguments.encoders {
         let progress = bar(&format!("{encoder}: training and testing"));
         let name = short_name(encoder);
-        let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, texts, side);
+        let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, "locomo", texts, side);
         ran |= locomo::run(&settings, &folder, &dataset, &name, &mut encode, &progress)?;
         progress.finish_and_clear();
     }
@@ -146,6 +199,9 @@ struct RecipeArguments {
     /// Number of seeds.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+    /// The first seed; the recipe was designed with seeds below 101
+    #[arg(long, default_value_t = recipe_report::FIRST_SEED)]
+    first_seed: u64,
     /// How questions are divided into training and test.
     #[arg(long, value_enum, default_value = "random")]
     split: SplitKind,
@@ -155,6 +211,15 @@ struct RecipeArguments {
     /// Recall of the simulated critic, in percent.
     #[arg(long, default_value_t = 86)]
     recall: u8,
+    /// From half of the training questions on, the critic's precision and recall are 30 %.
+    #[arg(long)]
+    drift: bool,
+    /// Use the banks that are encoded already, and encode nothing (see `encode`).
+    #[arg(long)]
+    encoded_only: bool,
+    /// Leave out parts of the recipe, one at a time, instead.
+    #[arg(long)]
+    ablation: bool,
     /// One seed and few questions.
     #[arg(long)]
     quick: bool,
@@ -173,12 +238,19 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
         ..Quality::paper()
     };
     quality.check()?;
-    let settings =
-        recipe_report::Settings { seeds: arguments.seeds, split: arguments.split, quality, quick: arguments.quick };
+    let settings = recipe_report::Settings {
+        first_seed: arguments.first_seed,
+        seeds: arguments.seeds,
+        split: arguments.split,
+        quality,
+        drift: arguments.drift,
+        quick: arguments.quick,
+    };
     let provenance = Provenance::here(command_line());
     let date = arguments.date.as_ref().unwrap_or(&provenance.date);
     let quick = if arguments.quick { "-quick" } else { "" };
-    let name = arguments.name.clone().unwrap_or_else(|| format!("recipe-default-{}{quick}", arguments.split.name()));
+    let kind = if arguments.ablation { "ablation" } else { "default" };
+    let name = arguments.name.clone().unwrap_or_else(|| format!("recipe-{kind}-{}{quick}", arguments.split.name()));
     let path = folders.results.join(format!("{date}-{name}"));
     let folder = ResultFolder::open(&path)?;
     for set in &arguments.sets {
@@ -186,12 +258,21 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
         dataset.drop_without_gold();
         dataset.questions.retain(|question| question.gold.len() <= 5 || set == "locomo");
         for encoder in &arguments.encoders {
-            let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, texts, side);
-            let cases = evidence::prepare(&dataset, &mut encode)?;
+            let mut dataset = dataset.clone();
+            if arguments.encoded_only {
+                keep_ready(folders, &mut dataset, encoder, MemoryText::Speaker)?;
+            }
+            let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, set, texts, side);
+            let material = Material::new(&dataset, short_name(encoder), &mut encode)?;
             let progress = bar(&format!("{set}, {encoder}"));
-            recipe_report::run(&settings, &folder, &dataset, &short_name(encoder), &cases, &progress)?;
+            if arguments.ablation {
+                ablation::run(&settings, &folder, &material, &progress)?;
+                ablation::write_report(&settings, &folder, &provenance)?;
+            } else {
+                recipe_report::run(&settings, &folder, &material, &progress)?;
+                recipe_report::write_report(&settings, &folder, &provenance)?;
+            }
             progress.finish_and_clear();
-            recipe_report::write_report(&settings, &folder, &provenance)?;
         }
     }
     print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);
@@ -199,10 +280,18 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
     Ok(())
 }
 
+fn keep_ready(folders: &Folders, dataset: &mut Dataset, encoder: &str, text: MemoryText) -> Result<()> {
+    let vectors = Vectors::open(encoder, &folders.cache, &dataset.name)?;
+    let (ready, all) = vectors.keep_ready(dataset, text);
+    ensure!(ready > 0, "no bank of {} is encoded by {encoder}; run `earmark-lab encode` first", dataset.name);
+    eprintln!("{}, {encoder}: {ready} of {all} banks are encoded", dataset.name);
+    Ok(())
+}
+
 /// Encodes through the cache, with a bar.
-fn encode(encoder: &str, cache: &Path, texts: &[&str], side: Side) -> Result<Vec<Vec<f32>>> {
+fn encode(encoder: &str, cache: &Path, dataset: &str, texts: &[&str], side: Side) -> Result<Vec<Vec<f32>>> {
     let encoding = bar(&format!("{encoder}: encoding"));
-    let mut vectors = Vectors::open(encoder, cache)?;
+    let mut vectors = Vectors::open(encoder, cache, dataset)?;
     let mut told = |done, total| {
         encoding.set_length(total as u64);
         encoding.set_position(done as u64);
@@ -215,7 +304,7 @@ fn encode(encoder: &str, cache: &Path, texts: &[&str], side: Side) -> Result<Vec
 impl LocomoArguments {
     fn settings(&self) -> Result<Settings> {
         let params = match &self.params {
-            Some(json) => serde_json::from_str(json).context("--params is not a JSON object of parameters")?,
+            Some(json) => methods::paper_with(json).context("--params")?,
             None => Params::paper(),
         };
         for learning_rate in &self.learning_rate {

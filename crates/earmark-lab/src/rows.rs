@@ -6,9 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use earmark::Params;
+use earmark::critic::Quality;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::by_type::TypeScores;
 use crate::metrics::Scores;
 
 /// What a run is of; equal keys are the same run.
@@ -49,8 +51,41 @@ pub struct Row {
     pub memory_text: String,
     /// All parameters.
     pub params: Params,
+    /// How often the simulated critic errs.
+    #[serde(default)]
+    pub critic: CriticQuality,
+    /// Of the vectors; 0 where the row is older than this field.
+    #[serde(default)]
+    pub dimension: usize,
     /// Recall@5 of each test question in order, `1` or `0`.
     pub recall_by_question: String,
+    /// The same for each kind of question; empty where the source has no kinds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_type: Vec<TypeScores>,
+}
+
+/// [`Quality`] as a row keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CriticQuality {
+    /// In 0..1.
+    pub precision: f32,
+    /// In 0..1.
+    pub recall: f32,
+    /// A fixed chance of a wrong `useful`, where one was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub false_positive_rate: Option<f32>,
+}
+
+impl From<Quality> for CriticQuality {
+    fn from(Quality { precision, recall, false_positive_rate }: Quality) -> Self {
+        CriticQuality { precision, recall, false_positive_rate }
+    }
+}
+
+impl Default for CriticQuality {
+    fn default() -> Self {
+        Quality::paper().into()
+    }
 }
 
 /// One point of a learning curve: the adapter alone after `n_train` questions.
@@ -153,7 +188,10 @@ mod tests {
             pool_ceiling: 0.5,
             memory_text: "speaker".into(),
             params: Params::paper(),
+            critic: Quality::paper().into(),
+            dimension: 384,
             recall_by_question: recall_digits(&scores),
+            by_type: Vec::new(),
         };
         append(&path, &[row.clone(), row.clone()]).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();

@@ -19,6 +19,8 @@ use crate::metrics::Scores;
 pub struct Tested {
     /// One entry for each test question, in order.
     pub scores: Vec<Scores>,
+    /// The bank rows that were served to each test question, best first.
+    pub slates: Vec<Vec<usize>>,
     /// Mean over the test questions.
     pub critic_calls_per_query: f64,
 }
@@ -38,6 +40,21 @@ pub fn train(
     seed: u64,
     seen: &mut dyn FnMut(usize, &Adapter) -> Result<()>,
 ) -> Result<Adapter> {
+    train_with(params, cases, order, &|_| quality, seed, seen)
+}
+
+/// As [`train`], with a critic whose quality may depend on how many queries came before.
+///
+/// # Errors
+/// Those of `seen`.
+pub fn train_with(
+    params: &Params,
+    cases: &[Case],
+    order: &[usize],
+    quality: &dyn Fn(usize) -> Quality,
+    seed: u64,
+    seen: &mut dyn FnMut(usize, &Adapter) -> Result<()>,
+) -> Result<Adapter> {
     let dimension = cases.first().map_or(0, |case| case.pool.dimension());
     let mut random = Seeded::new(stream(seed, Stream::Training));
     let mut labels = Seeded::new(stream(seed, Stream::TrainingLabels));
@@ -51,6 +68,7 @@ pub fn train(
         }
         for (place, index) in order.iter().enumerate() {
             let case = &cases[*index];
+            let quality = quality(epoch * order.len() + place);
             let mut critic = Simulated { gold: &case.gold_candidates, quality, random: &mut labels };
             train_query(&mut trainee, &case.pool, &mut critic, &mut random)?;
             seen(epoch * order.len() + place + 1, trainee.learner.adapter())?;
@@ -78,6 +96,7 @@ pub fn test(
 ) -> Result<Tested> {
     let mut calls = 0;
     let mut scores = Vec::with_capacity(test.len());
+    let mut slates = Vec::with_capacity(test.len());
     for index in test {
         let case = &cases[*index];
         let mut random = Seeded::new(stream(seed, Stream::TestLabels(*index)));
@@ -87,9 +106,11 @@ pub fn test(
             Inference::AdapterOnly => adapter_only(adapter, &case.pool, params),
             Inference::Explorer => explorer_assisted(adapter, &case.pool, params, &mut critic)?,
         };
-        scores.push(Scores::of(&case.rows_of(&slate.candidates()), &case.gold));
+        let served = case.rows_of(&slate.candidates());
+        scores.push(Scores::of(&served, &case.gold));
+        slates.push(served);
     }
-    Ok(Tested { critic_calls_per_query: calls as f64 / test.len().max(1) as f64, scores })
+    Ok(Tested { critic_calls_per_query: calls as f64 / test.len().max(1) as f64, scores, slates })
 }
 
 /// Counts what a critic is asked.

@@ -1,25 +1,54 @@
 //! The vectors of a data set: each text is encoded once, then read from the cache.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
 use earmark::encode::{EmbeddingCache, Encoder, LocalOptions, Precision, Side, encode_all, open_local};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::data::Dataset;
+use crate::text::MemoryText;
 
 /// An encoder with the file of what it has encoded.
 pub struct Vectors {
     encoder: Box<dyn Encoder>,
     cache: EmbeddingCache,
+    most_characters: usize,
+}
+
+/// Of a text of the set `name`, only so many first characters are encoded. The turns of LongMemEval have up to
+/// 76,560; 1,000 are about as many tokens as MiniLM's window holds, where sentence-transformers cuts as well.
+pub fn most_characters(name: &str) -> usize {
+    if name == "longmemeval" { 1_000 } else { usize::MAX }
 }
 
 impl Vectors {
-    /// Opens a model by name or folder, with the vectors in the folder `cache`.
+    /// Opens a model by name or folder, with the vectors in the folder `cache`, for texts of `dataset`.
     ///
     /// # Errors
     /// If the model cannot be found or loaded, or the cache cannot be used; the message says what helps.
-    pub fn open(model: &str, cache: &Path) -> Result<Self> {
+    pub fn open(model: &str, cache: &Path, dataset: &str) -> Result<Self> {
         let encoder = open_local(model, &LocalOptions::default())?;
         let cache = EmbeddingCache::open(cache, encoder.as_ref(), Precision::F32)?;
-        Ok(Vectors { encoder, cache })
+        Ok(Vectors { encoder, cache, most_characters: most_characters(dataset) })
+    }
+
+    /// Whether the vectors of a bank's memories are all in the cache.
+    fn holds(&self, dataset: &Dataset, bank: usize, text: MemoryText) -> bool {
+        let known = |text: String| self.cache.get(cut(&text, self.most_characters), Side::Memory).is_some();
+        dataset.banks[bank].memories.iter().all(|memory| known(text.of(memory)))
+    }
+
+    /// Drops the questions whose bank is not encoded yet; returns how many banks of how many are ready.
+    /// Results of a part are those of a random part (see [`bank_order`]).
+    pub fn keep_ready(&self, dataset: &mut Dataset, text: MemoryText) -> (usize, usize) {
+        let ready: Vec<bool> = (0..dataset.banks.len()).map(|bank| self.holds(dataset, bank, text)).collect();
+        let count = ready.iter().filter(|ready| **ready).count();
+        dataset.questions.retain(|question| ready[question.bank]);
+        (count, ready.len())
     }
 
     /// One vector a text, in their order; `progress` is told how many of how many texts are done.
@@ -32,6 +61,31 @@ impl Vectors {
         side: Side,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Vec<f32>>> {
-        Ok(encode_all(self.encoder.as_ref(), &mut self.cache, texts, side, progress)?)
+        let texts: Vec<&str> = texts.iter().map(|text| cut(text, self.most_characters)).collect();
+        Ok(encode_all(self.encoder.as_ref(), &mut self.cache, &texts, side, progress)?)
+    }
+}
+
+/// The order in which banks with questions are encoded: shuffled once and for all, so that a part is a random part.
+pub fn bank_order(dataset: &Dataset) -> Vec<usize> {
+    let banks: BTreeSet<usize> = dataset.questions.iter().map(|question| question.bank).collect();
+    let mut banks: Vec<usize> = banks.into_iter().collect();
+    banks.shuffle(&mut ChaCha8Rng::seed_from_u64(0));
+    banks
+}
+
+fn cut(text: &str, most_characters: usize) -> &str {
+    text.char_indices().nth(most_characters).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        for (most, expected) in [(0, ""), (2, "aé"), (3, "aéb"), (9, "aéb")] {
+            assert_eq!(cut("aéb", most), expected);
+        }
     }
 }

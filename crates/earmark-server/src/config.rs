@@ -65,7 +65,7 @@ impl Default for Config {
             allowed_hosts: Vec::new(),
             max_body_bytes: 32 << 20,
             max_connections: 16_384,
-            concurrency: (2 * cores).max(8),
+            concurrency: (2 * cores).max(4),
             timeout: Duration::from_secs(30),
             refine_tool: false,
             log_content: false,

@@ -73,8 +73,11 @@ impl Key {
 #[derive(Debug)]
 pub struct Keys {
     path: PathBuf,
-    read: RwLock<(Option<Stamp>, Arc<Vec<Arc<Key>>>)>,
+    read: RwLock<(Option<Stamp>, KeyList)>,
 }
+
+/// Keys, shared with whoever looks at them.
+type KeyList = Arc<Vec<Arc<Key>>>;
 
 /// What tells two states of the file apart.
 type Stamp = (SystemTime, u64);

@@ -66,6 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     measure_search(&store, &sizes, &queries)?;
     measure_scopes(&store, &queries)?;
     measure_words(&store, &texts)?;
+    measure_stages(&store, &queries, &texts)?;
     measure_log(&store, &queries, &texts)?;
     drop(store);
     for (name, params) in [("default", Params::default()), ("paper", Params::paper())] {
@@ -157,6 +158,44 @@ fn measure_log(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earmark
     row("log_recall, 50 candidates of 8 features", &time(median(times)));
     let grown = store.disk_usage()?.database_bytes.saturating_sub(before);
     row("log_recall, bytes on disk", &format!("{} bytes", grown / 5_000));
+    Ok(())
+}
+
+/// The parts of a recall under the `default` recipe, one by one.
+fn measure_stages(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earmark::Result<()> {
+    const ARM: usize = 150;
+    const CANDIDATES: usize = 75;
+    let mut times = [const { Vec::new() }; 7];
+    for (query, text) in queries.iter().zip(texts).take(200) {
+        let everything = Scope::default();
+        let mut measure = |stage: usize, run: &mut dyn FnMut() -> earmark::Result<Vec<Row>>| {
+            let start = Instant::now();
+            let rows = run()?;
+            times[stage].push(start.elapsed());
+            earmark::Result::Ok(rows)
+        };
+        let rows = |hits: Vec<Hit>| hits.into_iter().map(|hit| hit.row).collect::<Vec<Row>>();
+        let dense = measure(0, &mut || Ok(rows(store.search(query, ARM, &everything)?)))?;
+        let lexical = measure(1, &mut || Ok(rows(store.search_words(text, ARM, &everything)?.hits)))?;
+        measure(2, &mut || store.cosine_moments(query).map(|_| Vec::new()))?;
+        measure(3, &mut || store.cosines(query, &lexical).map(|_| Vec::new()))?;
+        let chosen: Vec<Row> = dense.iter().chain(&lexical).copied().step_by(4).take(CANDIDATES).collect();
+        measure(4, &mut || store.memories(&chosen).map(|_| Vec::new()))?;
+        measure(5, &mut || store.vectors(&chosen).map(|_| Vec::new()))?;
+        measure(6, &mut || store.neighbours(&chosen).map(|_| Vec::new()))?;
+    }
+    let names = [
+        "search, 150",
+        "search_words, 150",
+        "cosine_moments",
+        "cosines of 150",
+        "memories of 75",
+        "vectors of 75",
+        "neighbours of 75",
+    ];
+    for (name, times) in names.iter().zip(times) {
+        row(&format!("stage: {name}"), &time(median(times)));
+    }
     Ok(())
 }
 

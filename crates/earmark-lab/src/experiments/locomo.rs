@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 use earmark::Params;
-use earmark::critic::Quality;
 use indicatif::ProgressBar;
 
 use super::plan::{Plan, ResultFolder};
@@ -62,7 +61,6 @@ impl Settings {
             methods: methods::paper(&Params { learning_rate, ..self.params }),
             seeds: self.seed_list(),
             memory_text: self.memory_text,
-            quality: Quality::paper(),
             checkpoints: CHECKPOINTS.to_vec(),
             train_limit: self.quick.then_some(QUICK),
         }
@@ -91,7 +89,7 @@ pub fn run(
 ) -> Result<bool> {
     let chosen = settings.chosen_rate(folder, encoder)?;
     if let Some(rate) = chosen
-        && !settings.plan(rate).is_missing(folder, &dataset.name, encoder)?
+        && !settings.plan(rate).is_missing(folder, dataset, encoder)?
     {
         return Ok(false);
     }
@@ -235,7 +233,7 @@ fn draw_curve(folder: &ResultFolder, rows: &[Row], encoder: &str) -> Result<()> 
         names().into_iter().filter(|name| points.iter().any(|point| point.key.method == *name)).collect();
     let curve = |name: &str| Curve {
         name: name.to_owned(),
-        points: places.iter().map(|n| summary::curve_point(&points, encoder, name, *n)).collect(),
+        points: figure::in_places(places.iter().map(|n| summary::curve_point(&points, encoder, name, *n)).collect()),
         paper: PAPER.iter().find(|line| line.method == name).map(|line| line.recall_at_5),
     };
     let untrained: Vec<&Row> = rows.iter().filter(|row| is_of(row, encoder, "only-retriever")).collect();

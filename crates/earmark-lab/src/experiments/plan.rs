@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
-use earmark::Params;
-use earmark::critic::Quality;
 use earmark::recall::Adapter;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
-use crate::candidates::{Case, ceiling};
+use crate::by_type;
+use crate::candidates::{self, Case, ceiling};
 use crate::data::Dataset;
 use crate::methods::{Inference, Method};
 use crate::metrics::Scores;
@@ -33,8 +32,6 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// What text of a memory is encoded.
     pub memory_text: MemoryText,
-    /// How often the simulated critic errs.
-    pub quality: Quality,
     /// Numbers of training questions at which the learning curve is measured.
     pub checkpoints: Vec<usize>,
     /// At most so many training questions; `None` for all.
@@ -117,8 +114,35 @@ impl Plan {
     ///
     /// # Errors
     /// If the folder holds runs with other settings.
-    pub fn is_missing(&self, folder: &ResultFolder, dataset: &str, encoder: &str) -> Result<bool> {
+    pub fn is_missing(&self, folder: &ResultFolder, dataset: &Dataset, encoder: &str) -> Result<bool> {
         Ok(!self.missing(&folder.rows()?, dataset, encoder)?.is_empty())
+    }
+
+    /// Takes over what `folder` lacks and `other` has: rows of the same settings, with their curves.
+    ///
+    /// # Errors
+    /// If a folder cannot be read or written.
+    pub fn take_over(
+        &self,
+        folder: &ResultFolder,
+        other: &ResultFolder,
+        dataset: &Dataset,
+        encoder: &str,
+    ) -> Result<()> {
+        let (theirs, their_curve) = (other.rows()?, other.curve()?);
+        let (mut rows, mut curve) = (Vec::new(), Vec::new());
+        for job in self.missing(&folder.rows()?, dataset, encoder)? {
+            let split = self.divide(dataset, job.seed);
+            for method in job.methods {
+                let key = self.key(&dataset.name, encoder, &method.name, job.seed);
+                let found = theirs.iter().find(|row| row.key == key && self.is_of(row, method, &split));
+                rows.extend(found.cloned());
+                let points = their_curve.iter().filter(|point| found.is_some() && point.key == key);
+                curve.extend(points.cloned());
+            }
+        }
+        rows::append(&folder.file("curve.jsonl"), &curve)?;
+        rows::append(&folder.file("rows.jsonl"), &rows)
     }
 
     /// Runs what the folder lacks; `cases` are the questions of `dataset`, in order.
@@ -133,12 +157,12 @@ impl Plan {
         cases: &[Case],
         progress: &ProgressBar,
     ) -> Result<()> {
-        let jobs = self.missing(&folder.rows()?, &dataset.name, encoder)?;
+        let jobs = self.missing(&folder.rows()?, dataset, encoder)?;
         progress.set_length(jobs.len() as u64);
         let writing = Mutex::new(());
         jobs.par_iter().try_for_each(|job| {
             let split = self.divide(dataset, job.seed);
-            let (rows, curve) = self.run_job(job, &dataset.name, encoder, cases, &split)?;
+            let (rows, curve) = self.run_job(job, dataset, encoder, cases, &split)?;
             let _guard = writing.lock();
             rows::append(&folder.file("curve.jsonl"), &curve)?;
             rows::append(&folder.file("rows.jsonl"), &rows)?;
@@ -154,14 +178,15 @@ impl Plan {
         split
     }
 
-    fn missing(&self, rows: &[Row], dataset: &str, encoder: &str) -> Result<Vec<Job<'_>>> {
+    fn missing(&self, rows: &[Row], dataset: &Dataset, encoder: &str) -> Result<Vec<Job<'_>>> {
         let mut jobs = self.jobs();
         for job in &mut jobs {
+            let split = self.divide(dataset, job.seed);
             let mut methods = Vec::new();
             for method in &job.methods {
-                let key = self.key(dataset, encoder, method.name, job.seed);
+                let key = self.key(&dataset.name, encoder, &method.name, job.seed);
                 match rows.iter().find(|row| row.key == key) {
-                    Some(row) => self.check_settings(row, method)?,
+                    Some(row) => self.check_settings(row, method, &split)?,
                     None => methods.push(*method),
                 }
             }
@@ -171,12 +196,9 @@ impl Plan {
         Ok(jobs)
     }
 
-    fn check_settings(&self, row: &Row, method: &Method) -> Result<()> {
-        let same = row.params == method.params
-            && row.memory_text == self.memory_text.name()
-            && self.train_limit.is_none_or(|limit| row.n_train <= limit);
+    fn check_settings(&self, row: &Row, method: &Method, split: &Split) -> Result<()> {
         ensure!(
-            same,
+            self.is_of(row, method, split),
             "the result folder holds {} of {} with other settings; give this run another --name, or remove the folder",
             method.name,
             row.key.encoder
@@ -184,13 +206,20 @@ impl Plan {
         Ok(())
     }
 
+    /// Whether a row is what `method` would give.
+    fn is_of(&self, row: &Row, method: &Method, split: &Split) -> bool {
+        row.params == method.params
+            && row.critic == method.quality.into()
+            && row.memory_text == self.memory_text.name()
+            && row.n == split.test.len()
+            && (row.n_train == split.train.len() || !method.trains)
+    }
+
     /// All jobs. Methods that are trained alike are trained once.
     fn jobs(&self) -> Vec<Job<'_>> {
         let mut groups: Vec<Vec<&Method>> = Vec::new();
         for method in &self.methods {
-            let alike =
-                |group: &&mut Vec<&Method>| group[0].params == method.params && group[0].trains == method.trains;
-            match groups.iter_mut().find(alike) {
+            match groups.iter_mut().find(|group| trained_alike(group[0], method)) {
                 Some(group) => group.push(method),
                 None => groups.push(vec![method]),
             }
@@ -202,24 +231,25 @@ impl Plan {
     fn run_job(
         &self,
         job: &Job<'_>,
-        dataset: &str,
+        dataset: &Dataset,
         encoder: &str,
         cases: &[Case],
         split: &Split,
     ) -> Result<(Vec<Row>, Vec<CurvePoint>)> {
         let first = job.methods[0];
+        let cases = &*candidates::cut(cases, first.params.candidates)?;
         let (adapter, points) = self.train_job(first, cases, split, job.seed)?;
-        let key = |method: &str| self.key(dataset, encoder, method, job.seed);
+        let key = |method: &str| self.key(&dataset.name, encoder, method, job.seed);
         // The curve is that of the adapter alone, so it goes under the method that is tested so.
         let alone = job.methods.iter().find(|method| method.inference == Inference::AdapterOnly);
         let point = |method: &Method, (n_train, scores)| CurvePoint {
-            key: key(method.name),
+            key: key(&method.name),
             n: split.test.len(),
             n_train,
             scores,
         };
         let curve = alone.map_or_else(Vec::new, |method| points.into_iter().map(|one| point(method, one)).collect());
-        let row = |method: &&Method| self.test_job(method, &adapter, key(method.name), cases, split);
+        let row = |method: &&Method| self.test_job(method, &adapter, key(&method.name), dataset, cases, split);
         Ok((job.methods.iter().map(row).collect::<Result<_>>()?, curve))
     }
 
@@ -239,31 +269,26 @@ impl Plan {
         let last = split.train.len() * method.params.epochs;
         let mut seen = |n: usize, adapter: &Adapter| {
             if checkpoints.contains(&n) && n != last {
-                points.push((n, self.adapter_alone(adapter, &method.params, cases, split, seed)?));
+                points.push((n, adapter_alone(adapter, method, cases, split, seed)?));
             }
             Ok(())
         };
-        let adapter = runner::train(&method.params, cases, &split.train, self.quality, seed, &mut seen)?;
-        points.push((last, self.adapter_alone(&adapter, &method.params, cases, split, seed)?));
+        let adapter = runner::train(&method.params, cases, &split.train, method.quality, seed, &mut seen)?;
+        points.push((last, adapter_alone(&adapter, method, cases, split, seed)?));
         Ok((adapter, points))
     }
 
-    fn adapter_alone(
+    fn test_job(
         &self,
+        method: &Method,
         adapter: &Adapter,
-        params: &Params,
+        key: RunKey,
+        dataset: &Dataset,
         cases: &[Case],
         split: &Split,
-        seed: u64,
-    ) -> Result<Scores> {
-        let inference = Inference::AdapterOnly;
-        let tested = runner::test(adapter, params, inference, cases, &split.test, self.quality, seed)?;
-        Ok(Scores::mean(&tested.scores))
-    }
-
-    fn test_job(&self, method: &Method, adapter: &Adapter, key: RunKey, cases: &[Case], split: &Split) -> Result<Row> {
-        let Tested { scores, critic_calls_per_query } =
-            runner::test(adapter, &method.params, method.inference, cases, &split.test, self.quality, key.seed)?;
+    ) -> Result<Row> {
+        let Tested { scores, slates, critic_calls_per_query } =
+            runner::test(adapter, &method.params, method.inference, cases, &split.test, method.quality, key.seed)?;
         let tested: Vec<Case> = split.test.iter().map(|index| cases[*index].clone()).collect();
         Ok(Row {
             key,
@@ -274,7 +299,21 @@ impl Plan {
             pool_ceiling: ceiling(&tested),
             memory_text: self.memory_text.name(),
             params: method.params,
+            critic: method.quality.into(),
+            dimension: adapter.dimension(),
             recall_by_question: rows::recall_digits(&scores),
+            by_type: by_type::by_type(dataset, &split.test, &slates),
         })
     }
+}
+
+/// Whether one training serves both.
+fn trained_alike(one: &Method, other: &Method) -> bool {
+    one.params == other.params && one.quality == other.quality && one.trains == other.trains
+}
+
+fn adapter_alone(adapter: &Adapter, method: &Method, cases: &[Case], split: &Split, seed: u64) -> Result<Scores> {
+    let inference = Inference::AdapterOnly;
+    let tested = runner::test(adapter, &method.params, inference, cases, &split.test, method.quality, seed)?;
+    Ok(Scores::mean(&tested.scores))
 }

@@ -2,11 +2,14 @@
 //! calls add, beside the static rankings.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use anyhow::Result;
 use earmark::Params;
 use earmark::critic::{Critic, Quality, Simulated};
-use earmark::learn::{Example, Past, PastLabel, PastQuestion, Prior, agreement, fit, hindsight, logit};
+use earmark::learn::{
+    Example, Gate, Past, PastLabel, PastQuestion, Prior, agreement, fit, hindsight, logit, probability,
+};
 use earmark::random::{Random, Seeded};
 use earmark::recall::{
     Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_PRECISION, STATIC_WEIGHTS, top_k,
@@ -41,11 +44,35 @@ pub enum Answer {
     },
 }
 
-/// The learned state: weights and past.
+/// What of the recipe is left out, for ablations. Nothing by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Without {
+    /// Features that are 0 throughout.
+    pub features: &'static [Range<usize>],
+    /// The weights stay those of the static ranking.
+    pub fitting: bool,
+    /// Every label is believed.
+    pub trust: bool,
+    /// The learned order always ranks.
+    pub gate: bool,
+}
+
+impl Without {
+    fn mask(&self, row: &mut [f64; FEATURES]) {
+        self.features.iter().for_each(|range| row[range.clone()].fill(0.0));
+    }
+}
+
+/// The learned state: weights, whether they may rank, and past.
 #[derive(Debug, Clone)]
 pub struct State {
     /// Weights `[F]`.
     pub weights: Vec<f64>,
+    /// Whether they may rank.
+    pub gate: Gate,
+    /// How often the gate has changed its mind.
+    pub turns: usize,
+    without: Without,
     past: Past,
     /// Unit vectors of memories that were useful, by key.
     useful: HashMap<i64, Vec<f32>>,
@@ -53,8 +80,15 @@ pub struct State {
 
 impl State {
     /// Before anything was learned.
-    pub fn fixed() -> State {
-        State { weights: STATIC_WEIGHTS.to_vec(), past: Past::new(PAST_LIMIT), useful: HashMap::new() }
+    pub fn fixed(without: Without) -> State {
+        State {
+            weights: STATIC_WEIGHTS.to_vec(),
+            gate: Gate::default(),
+            turns: 0,
+            without,
+            past: Past::new(PAST_LIMIT),
+            useful: HashMap::new(),
+        }
     }
 
     /// Features `[K x F]` of a question with the past filled in, and their log-odds `[K]`.
@@ -67,11 +101,37 @@ impl State {
             let mut row = case.features[i].map(f64::from);
             let values = [past.useful, past.useless, past.like_useful];
             row[PAST_FEATURES..].iter_mut().zip(values).for_each(|(place, value)| *place = f64::from(value));
+            self.without.mask(&mut row);
             row
         };
         let rows: Vec<[f64; FEATURES]> = (0..case.rows.len()).map(row).collect();
-        let scores = rows.iter().map(|row| logit(&self.weights, row) as f32).collect();
+        let weights = if self.gate.is_paused() { &STATIC_WEIGHTS[..PAST_FEATURES] } else { &self.weights };
+        let scores = rows.iter().map(|row| logit(weights, row) as f32).collect();
         (rows, scores)
+    }
+
+    /// Probabilities that the best five are useful, and whether they are.
+    fn forecasts(&self, case: &Prepared) -> Vec<(f64, bool)> {
+        let (rows, scores) = self.rank(case);
+        let forecast = |i: usize| (probability(&self.weights, &rows[i]), case.gold.contains(&case.rows[i]));
+        top_k(&scores, SIZE).into_iter().map(forecast).collect()
+    }
+
+    /// Compares both orders on new labels before they are learned from.
+    fn compare(&mut self, labels: &[PastLabel]) {
+        let useful: Vec<bool> = labels.iter().map(|label| label.useful).collect();
+        let agree = |weights: &[f64]| {
+            let scores: Vec<f64> = labels.iter().map(|label| logit(weights, &label.features)).collect();
+            agreement(&scores, &useful).map(f64::from)
+        };
+        let (Some(fixed), Some(learned)) = (agree(&STATIC_WEIGHTS[..PAST_FEATURES]), agree(&self.weights)) else {
+            return;
+        };
+        let before = self.gate.is_paused();
+        if !self.without.gate {
+            self.gate.observe(fixed, learned);
+        }
+        self.turns += usize::from(self.gate.is_paused() != before);
     }
 
     /// Keeps a labelled question as past.
@@ -84,7 +144,7 @@ impl State {
         let scores: Vec<f64> = labels.iter().map(|l| logit(&STATIC_WEIGHTS[..PAST_FEATURES], &l.features)).collect();
         let agreement = agreement(&scores, &labels.iter().map(|l| l.useful).collect::<Vec<_>>());
         let query = case.pool.query().to_vec();
-        self.past.push(PastQuestion { sequence: n as i64, query, labels, agreement, explicit: false });
+        self.past.push(PastQuestion { sequence: n as i64, query, labels, agreement, explicit: self.without.trust });
     }
 }
 
@@ -100,17 +160,19 @@ pub fn learn(
     quality: &dyn Fn(usize) -> Quality,
     seed: u64,
     checkpoints: &[usize],
+    without: Without,
     seen: &mut dyn FnMut(usize, &State) -> Result<()>,
 ) -> Result<()> {
-    let mut state = State::fixed();
+    let mut state = State::fixed(without);
     let mut random = Seeded::new(seed.wrapping_mul(0x9E37_79B9).wrapping_add(1));
     seen(0, &state)?;
     for (n, index) in split.train.iter().enumerate() {
         let case = &cases[*index];
         let labels = serve_and_label(&state, case, quality(n), &mut random)?;
         let n = n + 1;
+        state.compare(&labels);
         state.keep(n, case, labels);
-        if is_due(n) || checkpoints.contains(&n) || n == split.train.len() {
+        if !without.fitting && (is_due(n) || checkpoints.contains(&n) || n == split.train.len()) {
             state.weights = refit(&state.past, &state.weights);
         }
         if checkpoints.contains(&n) || n == split.train.len() {
@@ -183,6 +245,20 @@ pub fn test(
         scores.push(Scores::of(&rows, &case.gold));
     }
     Ok((scores, calls as f64 / questions.len().max(1) as f64))
+}
+
+/// Expected calibration error of the five best of each test question: candidates are put into ten bins by their
+/// predicted probability of being useful; the mean over candidates of |mean prediction - share that is useful| of
+/// their bin, in [0, 1].
+pub fn calibration_error(state: &State, cases: &[Prepared], questions: &[usize]) -> f64 {
+    const BINS: usize = 10;
+    let mut bins = [(0.0, 0.0, 0usize); BINS];
+    for (p, useful) in questions.iter().flat_map(|index| state.forecasts(&cases[*index])) {
+        let (sum, hits, n) = &mut bins[((p * BINS as f64) as usize).min(BINS - 1)];
+        (*sum, *hits, *n) = (*sum + p, *hits + f64::from(u8::from(useful)), *n + 1);
+    }
+    let all = bins.iter().map(|(_, _, n)| n).sum::<usize>().max(1) as f64;
+    bins.iter().map(|(sum, hits, _)| (sum - hits).abs()).sum::<f64>() / all
 }
 
 fn explore(

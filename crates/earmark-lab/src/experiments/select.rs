@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use earmark::Params;
+use earmark::critic::Quality;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -88,9 +89,9 @@ pub fn validate(
 
 fn validate_one(plan: &Plan, params: &Params, dataset: &Dataset, cases: &[Case], seed: u64) -> Result<(usize, f64)> {
     let split = plan.divide(dataset, seed).held_out_from_training();
-    let adapter = runner::train(params, cases, &split.train, plan.quality, seed, &mut |_, _| Ok(()))?;
+    let adapter = runner::train(params, cases, &split.train, Quality::paper(), seed, &mut |_, _| Ok(()))?;
     let inference = Inference::AdapterOnly;
-    let tested = runner::test(&adapter, params, inference, cases, &split.test, plan.quality, seed)?;
+    let tested = runner::test(&adapter, params, inference, cases, &split.test, Quality::paper(), seed)?;
     Ok((split.test.len(), Scores::mean(&tested.scores).recall_at_5))
 }
 

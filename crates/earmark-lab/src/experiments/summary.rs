@@ -57,23 +57,27 @@ pub fn gain(ours: &[&Row], base: &[&Row]) -> Option<Interval> {
     Some(Interval { mean: 100.0 * mean, low: 100.0 * low, high: 100.0 * high })
 }
 
-/// The table of one encoder, beside what a paper reports.
+/// The table of one encoder, beside what a paper reports. A difference of gains is ours against `base` less the paper's.
 pub fn table(rows: &[Row], encoder: &str, order: &[&str], base: &str, paper: &[Reported]) -> String {
     let methods = by_method(rows, encoder, order);
     let base_rows = methods.iter().find(|(name, _)| *name == base).map(|(_, rows)| rows.clone()).unwrap_or_default();
     let mut text = format!(
-        "| method | Recall@5 | against {base} [95 %] | paper Recall@5 | Hit@5 | paper Hit@5 | fraction@5 | nDCG@5 | critic calls per query |\n\
-         |---|---|---|---|---|---|---|---|---|\n"
+        "| method | Recall@5 | against {base} [95 %] | paper Recall@5 | paper against {base} | difference of gains | Hit@5 | paper Hit@5 | fraction@5 | nDCG@5 | critic calls per query |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n"
     );
     for (name, rows) in methods {
         let reported = paper.iter().find(|line| line.method == name);
         let cell = |metric: fn(&Row) -> f64| percent(spread(&rows, metric));
-        let gain = gain(&rows, &base_rows).filter(|_| name != base).map_or_else(|| "-".into(), points);
+        let gain = gain(&rows, &base_rows).filter(|_| name != base);
+        let paper_gain = paper_gain(paper, name, base);
         let _ = writeln!(
             text,
-            "| {name} | {} | {gain} | {} | {} | {} | {} | {} | {:.2} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
             cell(|row| row.scores.recall_at_5),
+            gain.map_or_else(|| "-".into(), points),
             optional(reported.map(|line| line.recall_at_5)),
+            signed(paper_gain),
+            signed(gain.zip(paper_gain).map(|(ours, theirs)| ours.mean - theirs)),
             cell(|row| row.scores.hit_at_5),
             optional(reported.and_then(|line| line.hit_at_5)),
             cell(|row| row.scores.recall_fraction_at_5),
@@ -84,12 +88,25 @@ pub fn table(rows: &[Row], encoder: &str, order: &[&str], base: &str, paper: &[R
     text
 }
 
-fn percent(spread: Spread) -> String {
+/// What a paper reports for `method` less what it reports for `base`; `None` for `base` itself.
+pub fn paper_gain(paper: &[Reported], method: &str, base: &str) -> Option<f64> {
+    let of = |name: &str| paper.iter().find(|line| line.method == name).map(|line| line.recall_at_5);
+    if method == base { None } else { Some(of(method)? - of(base)?) }
+}
+
+/// `mean ± std`.
+pub fn percent(spread: Spread) -> String {
     format!("{:.1} ± {:.1}", spread.mean, spread.std)
 }
 
-fn points(interval: Interval) -> String {
+/// `mean [low, high]`, with signs.
+pub fn points(interval: Interval) -> String {
     format!("{:+.1} [{:+.1}, {:+.1}]", interval.mean, interval.low, interval.high)
+}
+
+/// With a sign, or a dash.
+pub fn signed(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:+.1}"))
 }
 
 fn optional(value: Option<f64>) -> String {

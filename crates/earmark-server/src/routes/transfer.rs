@@ -31,7 +31,7 @@ const PIECE: usize = 64 << 10;
 /// Stores the memories of JSON lines: what an export writes, or any objects with `content`. Good lines are stored,
 /// others listed as refused.
 #[utoipa::path(post, path = "/v1/import", tag = "transfer", operation_id = "import", params(Where),
-    request_body(content = String, content_type = "application/x-ndjson"),
+    request_body(content((String = "application/x-ndjson"), (String = "application/octet-stream"))),
     responses((status = 200, body = Imported), Problems))]
 pub(crate) async fn import(
     State(app): State<App>,

@@ -144,12 +144,12 @@ async fn numbers_beyond_reason_are_refused_quickly() {
 
 #[tokio::test]
 async fn too_many_calls_wait_and_are_refused_in_the_end() {
-    let config = Config { concurrency: 1, timeout: std::time::Duration::from_millis(50), ..Config::default() };
+    let config = Config { concurrency: 1, timeout: std::time::Duration::from_millis(500), ..Config::default() };
     let server = Server::with(config);
     let app = server.app.clone();
     let slow = tokio::spawn(async move {
         app.run(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(400));
+            std::thread::sleep(std::time::Duration::from_millis(2000));
             Ok(())
         })
         .await
@@ -159,6 +159,6 @@ async fn too_many_calls_wait_and_are_refused_in_the_end() {
     busy.problem(503, "try again");
     assert_eq!(busy.headers["retry-after"], "1");
     assert_eq!(slow.await.unwrap().unwrap_err().status, 504, "a call that takes too long is told so");
-    tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2000)).await;
     server.get("/v1/namespaces").await.ok();
 }

@@ -39,7 +39,7 @@ async fn answer(stream: &mut TcpStream) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_clients_are_let_go() {
     let (server, address, _stop, _running) =
-        listening(Config { timeout: Duration::from_millis(200), ..Config::default() }).await;
+        listening(Config { timeout: Duration::from_secs(1), ..Config::default() }).await;
     let mut slow_head = TcpStream::connect(address).await.unwrap();
     slow_head.write_all(b"GET /healthz HTTP/1.1\r\nhost: local").await.unwrap();
     let mut slow_body = TcpStream::connect(address).await.unwrap();
@@ -71,7 +71,9 @@ async fn the_end_answers_what_is_under_way() {
     let (first, rest) = whole.split_at(whole.len() - 5);
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(first.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    while !server.app.metrics().text().contains("earmark_requests_in_flight 1") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     stop.send(()).unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     stream.write_all(rest.as_bytes()).await.unwrap();

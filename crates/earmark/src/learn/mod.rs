@@ -5,6 +5,7 @@
 
 pub mod cycle;
 mod experience;
+mod gate;
 mod gradient;
 mod learner;
 mod lesson;
@@ -18,6 +19,7 @@ mod tests;
 mod trust;
 
 pub use experience::{Buffer, Experience};
+pub use gate::{Comparison, Gate};
 pub use gradient::{dense_gradient, loss};
 pub use learner::{Learner, Update};
 pub use lesson::{Lesson, Term};

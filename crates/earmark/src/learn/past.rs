@@ -89,6 +89,11 @@ impl Past {
         if told < JUDGED_FROM { 1.0 } else { self.trust.last().copied().unwrap_or(1.0) }
     }
 
+    /// Whether any label is believed.
+    pub fn is_believed(&self) -> bool {
+        self.trust.iter().any(|trust| *trust > 0.0)
+    }
+
     /// Number of questions kept.
     pub fn len(&self) -> usize {
         self.entries.len()

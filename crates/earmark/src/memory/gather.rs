@@ -12,11 +12,11 @@ use super::{
 use crate::{
     error::Result,
     learn::{PastQuestion, hindsight, logit},
+    lexical::WordScore,
     params::Recipe,
     recall::{Beside, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
     record::{Memory, Scope},
-    store::{Hit, Row, StoredRecall, WordHits},
-    vector::dot,
+    store::{Hit, Row, Store, StoredRecall, WordHits},
 };
 
 /// The candidates of one question. All lists are parallel; a place in them is a [`Candidate`](crate::recall::Candidate).
@@ -25,7 +25,7 @@ pub(super) struct Gathered {
     pub(super) memories: Vec<Memory>,
     pub(super) pool: Arc<Pool>,
     pub(super) evidence: Vec<Evidence>,
-    /// `[K x F]`.
+    /// `[K x F]`; rows are empty under the `paper` recipe.
     pub(super) features: Vec<Vec<f32>>,
 }
 
@@ -42,6 +42,45 @@ impl Gathered {
     }
 }
 
+/// What one question found out about memories, so that nothing is looked up twice.
+struct Known<'a> {
+    store: &'a Store,
+    query: &'a [f32],
+    asked: Question,
+    dense: HashMap<Row, f32>,
+    words: WordHits,
+    corpus: Corpus,
+}
+
+impl Known<'_> {
+    fn dense(&self, row: Row) -> f32 {
+        self.dense.get(&row).copied().unwrap_or_default()
+    }
+
+    /// What both arms say of a row.
+    fn evidence(&self, row: Row) -> Evidence {
+        Evidence { dense: self.dense(row), words: self.words.score(row), ..Evidence::default() }
+    }
+
+    /// The best `wanted` rows of both arms by the static score of meaning and words.
+    fn shortlist(&self, dense: &[Hit], wanted: usize) -> Vec<Row> {
+        let rows = union(dense, &self.words.hits);
+        let fused = |row: &Row| fused_score(&self.asked, &self.corpus, &self.evidence(*row));
+        let scores: Vec<f32> = rows.iter().map(fused).collect();
+        top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect()
+    }
+
+    /// The turns right before and after each row in its session.
+    fn beside(&self, rows: &[Row]) -> Result<Vec<[Option<Beside>; 2]>> {
+        let neighbours = self.store.neighbours(rows)?;
+        let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
+        let cosines = self.store.cosines(self.query, &around)?;
+        let dense: HashMap<Row, f32> = around.into_iter().zip(cosines).collect();
+        let beside = |row: Row| Beside { dense: dense[&row], lexical: self.words.score(row).bm25 };
+        Ok(neighbours.iter().map(|pair| pair.map(|row| row.map(beside))).collect())
+    }
+}
+
 impl Namespace {
     /// Finds the candidates (Eq. 1): the most similar memories, and under the `default` recipe also those that share
     /// words with the question; at most `wanted` of them, by the static ranking.
@@ -53,20 +92,42 @@ impl Namespace {
         wanted: usize,
         learned: &Learned,
     ) -> Result<Gathered> {
-        let params = &self.settings().params;
-        let arm = if params.recipe == Recipe::Paper { wanted } else { 2 * wanted };
-        let (dense, lexical) = self.search_arms(question, query, scope, arm)?;
-        let corpus = match params.recipe {
-            Recipe::Paper => Corpus::default(),
-            Recipe::Default => self.corpus(query, &lexical)?,
-        };
-        let rows = union(&dense, &lexical.hits);
-        let asked = Question::read(question);
-        let rows = match params.recipe {
-            Recipe::Paper => rows,
-            Recipe::Default => self.shortlist(&asked, question, query, rows, &corpus, wanted)?,
-        };
-        self.look_up(&asked, question, query, rows, &corpus, learned)
+        if self.settings().params.recipe == Recipe::Paper {
+            let hits = self.store.search(query, wanted, scope)?;
+            let rows: Vec<Row> = hits.iter().map(|hit| hit.row).collect();
+            let evidence = |row: &Row| hits.iter().find(|hit| hit.row == *row).map_or(0.0, |hit| hit.score);
+            return self.look_up(query, &rows, |row| Evidence { dense: evidence(row), ..Evidence::default() });
+        }
+        let (dense, known) = self.search_arms(question, query, scope, 2 * wanted)?;
+        let rows = known.shortlist(&dense, wanted);
+        let (gathered, beside) = at_once(
+            || self.look_up(query, &rows, |row| known.evidence(*row)),
+            || Ok(rows.iter().copied().zip(known.beside(&rows)?).collect()),
+        )?;
+        self.with_features(gathered, &beside, &known, learned)
+    }
+
+    /// Both arms at once, on two threads.
+    fn search_arms<'a>(
+        &'a self,
+        question: &str,
+        query: &'a [f32],
+        scope: &Scope,
+        k: usize,
+    ) -> Result<(Vec<Hit>, Known<'a>)> {
+        let (hits, (words, corpus, cosines)) = at_once(
+            || self.store.search(query, k, scope),
+            || {
+                let words = self.store.search_words(question, k, scope)?;
+                let corpus = self.corpus(query, &words)?;
+                let rows: Vec<Row> = words.hits.iter().map(|hit| hit.row).collect();
+                let cosines = self.store.cosines(query, &rows)?;
+                Ok((words, corpus, rows.into_iter().zip(cosines)))
+            },
+        )?;
+        let dense = hits.iter().map(|hit| (hit.row, hit.score)).chain(cosines).collect();
+        let known = Known { store: &self.store, query, asked: Question::read(question), dense, words, corpus };
+        Ok((hits, known))
     }
 
     fn corpus(&self, query: &[f32], words: &WordHits) -> Result<Corpus> {
@@ -79,86 +140,55 @@ impl Namespace {
         })
     }
 
-    /// The best `wanted` rows by the static score of meaning and words.
-    fn shortlist(
-        &self,
-        asked: &Question,
-        question: &str,
-        query: &[f32],
-        rows: Vec<Row>,
-        corpus: &Corpus,
-        wanted: usize,
-    ) -> Result<Vec<Row>> {
-        let vectors = self.store.vectors(&rows)?;
-        let words = self.store.word_scores(question, &rows)?;
-        let evidence =
-            |i: usize| Evidence { dense: cosine_of(query, &vectors[i]), words: words[i], ..Evidence::default() };
-        let scores: Vec<f32> = (0..rows.len()).map(|i| fused_score(asked, corpus, &evidence(i))).collect();
-        Ok(top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect())
-    }
-
-    /// Both arms at once, on two threads.
-    fn search_arms(&self, question: &str, query: &[f32], scope: &Scope, k: usize) -> Result<(Vec<Hit>, WordHits)> {
-        if self.settings().params.recipe == Recipe::Paper {
-            return Ok((self.store.search(query, k, scope)?, WordHits::default()));
-        }
-        std::thread::scope(|threads| {
-            let words = threads.spawn(|| self.store.search_words(question, k, scope));
-            let dense = self.store.search(query, k, scope)?;
-            let lexical = words.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            Ok((dense, lexical))
-        })
-    }
-
     /// The candidates of a stored recall with the features they were logged with.
     pub(super) fn gather_again(&self, recall: &StoredRecall) -> Result<Gathered> {
         let rows: Vec<Row> = recall.log.candidates.iter().map(|c| c.row).collect();
-        let (question, query) = (&recall.log.query, &recall.log.query_vector);
-        let words = self.store.search_words(question, 0, &Scope::default())?;
-        let corpus = self.corpus(query, &words)?;
-        let asked = Question::read(question);
-        let mut gathered = self.look_up(&asked, question, query, rows, &corpus, self.current()?.as_ref())?;
-        for (row, features) in gathered.rows.iter().zip(&mut gathered.features) {
-            let logged = features_of(recall, *row);
-            if logged.len() == features.len() {
-                features.copy_from_slice(logged);
-            }
-        }
+        let query = &recall.log.query_vector;
+        let dense = self.store.cosines(query, &rows)?;
+        let words = self.store.word_scores(&recall.log.query, &rows)?;
+        let known: HashMap<Row, (f32, WordScore)> = rows.iter().copied().zip(dense.into_iter().zip(words)).collect();
+        let mut gathered = self.look_up(query, &rows, |row| {
+            let (dense, words) = known[row];
+            Evidence { dense, words, ..Evidence::default() }
+        })?;
+        gathered.features = gathered.rows.iter().map(|row| features_of(recall, *row).to_vec()).collect();
         Ok(gathered)
     }
 
-    fn look_up(
+    /// The memories of `rows`, as far as they are there, without features.
+    fn look_up(&self, query: &[f32], rows: &[Row], evidence: impl Fn(&Row) -> Evidence) -> Result<Gathered> {
+        let (rows, memories): (Vec<Row>, Vec<Memory>) = self.store.memories(rows)?.into_iter().unzip();
+        let vectors = self.store.vectors(&rows)?;
+        Ok(Gathered {
+            evidence: rows.iter().map(evidence).collect(),
+            features: vec![Vec::new(); rows.len()],
+            pool: Arc::new(Pool::from_rows(query, &vectors)?),
+            rows,
+            memories,
+        })
+    }
+
+    /// Adds what the `default` recipe ranks by.
+    fn with_features(
         &self,
-        asked: &Question,
-        question: &str,
-        query: &[f32],
-        rows: Vec<Row>,
-        corpus: &Corpus,
+        mut gathered: Gathered,
+        beside: &HashMap<Row, [Option<Beside>; 2]>,
+        known: &Known<'_>,
         learned: &Learned,
     ) -> Result<Gathered> {
-        let (rows, memories): (Vec<Row>, Vec<Memory>) = self.store.memories(&rows)?.into_iter().unzip();
-        let vectors = self.store.vectors(&rows)?;
-        let scores = self.store.word_scores(question, &rows)?;
-        let beside = self.beside(question, query, &rows)?;
-        let speaking = learned.past.speaking(query);
+        let speaking = learned.past.speaking(known.query);
         let useful = self.useful_vectors(&speaking)?;
-        let evidence: Vec<Evidence> = (0..rows.len())
-            .map(|i| {
-                let memory = &memories[i];
-                Evidence {
-                    dense: cosine_of(query, &vectors[i]),
-                    words: scores[i],
-                    facts: Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at),
-                    previous: beside[i][0],
-                    next: beside[i][1],
-                    session: memory.session_id.as_deref().map(session_key),
-                    past: hindsight(&speaking, &useful, rows[i].0, &vectors[i]),
-                }
-            })
-            .collect();
-        let features = features(asked, corpus, &evidence).iter().map(|row| row.to_vec()).collect();
-        let pool = Arc::new(Pool::from_rows(query, &vectors)?);
-        Ok(Gathered { rows, memories, pool, evidence, features })
+        for (i, evidence) in gathered.evidence.iter_mut().enumerate() {
+            let (row, memory) = (gathered.rows[i], &gathered.memories[i]);
+            evidence.facts = Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at);
+            [evidence.previous, evidence.next] = beside.get(&row).copied().unwrap_or_default();
+            evidence.session = memory.session_id.as_deref().map(session_key);
+            let vector = gathered.pool.memories().row(i).to_vec();
+            evidence.past = hindsight(&speaking, &useful, row.0, &vector);
+        }
+        let features = features(&known.asked, &known.corpus, &gathered.evidence);
+        gathered.features = features.iter().map(|row| row.to_vec()).collect();
+        Ok(gathered)
     }
 
     /// Vectors of the memories that were useful for past questions, by key.
@@ -168,29 +198,21 @@ impl Namespace {
         let vectors = self.store.vectors(&rows)?;
         Ok(rows.iter().map(|row| row.0).zip(vectors).filter(|(_, vector)| !vector.is_empty()).collect())
     }
-
-    /// The turns right before and after each row in its session.
-    fn beside(&self, question: &str, query: &[f32], rows: &[Row]) -> Result<Vec<[Option<Beside>; 2]>> {
-        let neighbours = self.store.neighbours(rows)?;
-        let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
-        let vectors = self.store.vectors(&around)?;
-        let scores = self.store.word_scores(question, &around)?;
-        let known: HashMap<Row, Beside> = (0..around.len())
-            .map(|i| (around[i], Beside { dense: cosine_of(query, &vectors[i]), lexical: scores[i].bm25 }))
-            .collect();
-        let look = |pair: &[Option<Row>; 2]| pair.map(|row| row.and_then(|row| known.get(&row).copied()));
-        Ok(neighbours.iter().map(look).collect())
-    }
-}
-
-/// Cosine of unit vectors; 0 for a vector that is gone.
-fn cosine_of(query: &[f32], memory: &[f32]) -> f32 {
-    if memory.len() == query.len() { dot(query, memory).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 fn session_key(session: &str) -> u64 {
     let hash = blake3::hash(session.as_bytes());
     u64::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]))
+}
+
+/// Runs the second on a thread of its own beside the first.
+fn at_once<A, B: Send>(first: impl FnOnce() -> Result<A>, second: impl FnOnce() -> Result<B> + Send) -> Result<(A, B)> {
+    std::thread::scope(|threads| {
+        let second = threads.spawn(second);
+        let first = first()?;
+        let second = second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((first, second))
+    })
 }
 
 /// Rows of both arms, each once, the arms taking turns.

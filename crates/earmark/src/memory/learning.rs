@@ -5,14 +5,17 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Namespace, Settings, feedback::source, gather::Gathered};
+use super::{
+    Namespace, Settings,
+    feedback::source,
+    gather::Gathered,
+    status::{GateReport, LabelCounts, LearningStatus, LearningVersion},
+};
 use crate::{
     error::{Error, Result},
-    learn::{Example, Experience, Learner, Past, PastLabel, PastQuestion, Prior, agreement, fit, logit},
+    learn::{Example, Experience, Gate, Learner, Past, PastLabel, PastQuestion, Prior, agreement, fit, logit},
     params::{Params, Recipe},
     random::Seeded,
     recall::{
@@ -50,75 +53,8 @@ enum State {
     Static,
     /// The `paper` recipe.
     Ear(Box<Learner>),
-    /// The `default` recipe: weights `[F]`.
-    Reranker(Vec<f64>),
-}
-
-/// A version of the learned state, as `learning status` lists it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LearningVersion {
-    /// Its number.
-    pub version: i64,
-    /// The version it came from; 0 is the static ranking.
-    pub parent: i64,
-    /// How many experiences it has seen.
-    pub through: i64,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
-    pub created_at: Timestamp,
-}
-
-/// Labels of one source.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LabelCounts {
-    /// Useful.
-    pub useful: u64,
-    /// Not useful.
-    pub not_useful: u64,
-}
-
-/// What was learned, from what.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LearningStatus {
-    /// The namespace.
-    pub namespace: String,
-    /// `default` or `paper`.
-    pub recipe: String,
-    /// Version in force; 0 is the static ranking.
-    pub version: i64,
-    /// Whether learning is stopped.
-    pub frozen: bool,
-    /// Closed recalls.
-    pub experiences: u64,
-    /// All recalls.
-    pub recalls: u64,
-    /// Recalls that wait for feedback.
-    pub open: u64,
-    /// Recalls that nobody closed in time.
-    pub expired: u64,
-    /// Labels by their source.
-    pub labels: BTreeMap<String, LabelCounts>,
-    /// Newest first.
-    pub versions: Vec<LearningVersion>,
-}
-
-impl LearningStatus {
-    /// The same in two or three sentences.
-    pub fn in_words(&self) -> String {
-        let closed = self.experiences;
-        let ranking = match self.version {
-            0 => "The ranking is static: nothing has been learned yet.".to_owned(),
-            version => format!("Learned version {version} ranks (recipe {}).", self.recipe),
-        };
-        let state = if self.frozen { " Learning is frozen." } else { "" };
-        format!(
-            "{ranking}{state} {closed} of {} recalls were closed with feedback, {} wait for it, {} expired without.",
-            self.recalls, self.open, self.expired
-        )
-    }
+    /// The `default` recipe: weights `[F]`, and whether they may rank.
+    Reranker(Vec<f64>, Gate),
 }
 
 impl Namespace {
@@ -175,7 +111,7 @@ impl Namespace {
             parent,
             through_sequence: next.through,
             blob: next.state.to_bytes(),
-            summary: json!({ "recipe": next.state.recipe() }),
+            summary: json!({ "recipe": next.state.recipe(), "gate": next.gate() }),
         })?;
         self.store.set_setting(ACTIVE, &version.to_string())?;
         Ok(version)
@@ -203,6 +139,7 @@ impl Namespace {
             open: counts.open,
             expired: counts.expired,
             labels: labels(&counts),
+            gate: learned.gate(),
             versions,
         })
     }
@@ -292,18 +229,22 @@ impl Learned {
     /// past again.
     fn refitted(&self, fresh: &[StoredRecall]) -> Option<Learned> {
         let mut next = self.clone();
-        let mut weights = match &self.state {
-            State::Reranker(weights) => weights.clone(),
-            _ => STATIC_WEIGHTS.to_vec(),
+        let (mut weights, mut gate) = match &self.state {
+            State::Reranker(weights, gate) => (weights.clone(), gate.clone()),
+            _ => (STATIC_WEIGHTS.to_vec(), Gate::default()),
         };
         for recall in fresh {
-            next.past.push(past_question(recall));
+            let question = past_question(recall);
+            if let Some([fixed, learned]) = compare(&weights, &question.labels) {
+                gate.observe(fixed, learned);
+            }
+            next.past.push(question);
             next.through = recall.sequence?;
             if is_due(next.through - self.floor) {
                 weights = fit_to(&next.past, &weights);
             }
         }
-        next.state = State::Reranker(weights);
+        next.state = State::Reranker(weights, gate);
         (!fresh.is_empty()).then_some(next)
     }
 
@@ -330,6 +271,13 @@ impl Learned {
         Ok(Some(Learned { through, state: State::Ear(Box::new(learner)), past, ..self.clone() }))
     }
 
+    fn gate(&self) -> Option<GateReport> {
+        match &self.state {
+            State::Reranker(_, gate) => Some(GateReport::of(gate, self.past.is_believed())),
+            _ => None,
+        }
+    }
+
     /// Scores of the candidates before and after learning.
     pub(super) fn rank(&self, params: &Params, gathered: &Gathered) -> Ranking {
         match (params.recipe, &self.state) {
@@ -342,7 +290,7 @@ impl Learned {
                 };
                 Ranking { base: gathered.dense(), learned }
             }
-            (Recipe::Default, State::Reranker(weights)) => {
+            (Recipe::Default, State::Reranker(weights, gate)) if !gate.is_paused() => {
                 Ranking { base: gathered.logits(&static_weights()), learned: gathered.logits(weights) }
             }
             (Recipe::Default, _) => {
@@ -364,7 +312,7 @@ impl Learned {
     /// What each feature contributes to the change of a candidate's score, `[F]`; empty where features play no part.
     pub(super) fn contributions(&self, features: &[f32]) -> Vec<f64> {
         match &self.state {
-            State::Reranker(weights) if weights.len() == features.len() => {
+            State::Reranker(weights, gate) if weights.len() == features.len() && !gate.is_paused() => {
                 let change = weights.iter().zip(static_weights()).map(|(w, base)| w - base);
                 change.zip(features).map(|(w, &x)| w * f64::from(x)).collect()
             }
@@ -401,7 +349,7 @@ impl State {
         match self {
             State::Static => "static",
             State::Ear(_) => "paper",
-            State::Reranker(_) => "default",
+            State::Reranker(..) => "default",
         }
     }
 
@@ -409,7 +357,9 @@ impl State {
         match self {
             State::Static => Vec::new(),
             State::Ear(learner) => learner.to_bytes(),
-            State::Reranker(weights) => weights.iter().flat_map(|w| w.to_le_bytes()).collect(),
+            State::Reranker(weights, gate) => {
+                weights.iter().chain(&gate.to_numbers()).flat_map(|number| number.to_le_bytes()).collect()
+            }
         }
     }
 
@@ -419,8 +369,10 @@ impl State {
             Recipe::Paper => Learner::from_bytes(blob).ok().map(|learner| State::Ear(Box::new(learner))),
             Recipe::Default => {
                 let (chunks, rest) = blob.as_chunks::<8>();
-                let fits = rest.is_empty() && chunks.len() == STATIC_WEIGHTS.len();
-                fits.then(|| State::Reranker(chunks.iter().map(|c| f64::from_le_bytes(*c)).collect()))
+                let numbers: Vec<f64> = chunks.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
+                let (weights, gate) = numbers.split_at_checked(STATIC_WEIGHTS.len())?;
+                let gate = Gate::from_numbers(gate.try_into().ok()?);
+                rest.is_empty().then(|| State::Reranker(weights.to_vec(), gate))
             }
         }
     }
@@ -457,7 +409,9 @@ pub(super) fn recipe_name(recipe: Recipe) -> &'static str {
 }
 
 fn version(state: &StoredLearned) -> LearningVersion {
+    let gate = state.learned.summary.get("gate").cloned();
     LearningVersion {
+        gate: gate.and_then(|gate| serde_json::from_value(gate).ok()),
         version: state.version,
         parent: state.learned.parent,
         through: state.learned.through_sequence,
@@ -483,11 +437,21 @@ fn past_question(recall: &StoredRecall) -> PastQuestion {
     }
 }
 
-/// How well labels agree with the static order, past feedback left out of it.
-fn static_agreement(labels: &[PastLabel]) -> Option<f32> {
+/// How well labels agree with the order of these weights `[up to F]`; `None` where they cannot tell.
+fn agreement_with(weights: &[f64], labels: &[PastLabel]) -> Option<f32> {
     let usable: Vec<&PastLabel> = labels.iter().filter(|label| label.features.len() == STATIC_WEIGHTS.len()).collect();
-    let scores: Vec<f64> = usable.iter().map(|l| logit(&STATIC_WEIGHTS[..PAST_FEATURES], &l.features)).collect();
+    let scores: Vec<f64> = usable.iter().map(|l| logit(weights, &l.features)).collect();
     agreement(&scores, &usable.iter().map(|l| l.useful).collect::<Vec<_>>())
+}
+
+/// The same for the static order, which leaves past feedback out.
+fn static_agreement(labels: &[PastLabel]) -> Option<f32> {
+    agreement_with(&STATIC_WEIGHTS[..PAST_FEATURES], labels)
+}
+
+/// Agreement of the static and of the learned order with new labels.
+fn compare(weights: &[f64], labels: &[PastLabel]) -> Option<[f64; 2]> {
+    Some([f64::from(static_agreement(labels)?), f64::from(agreement_with(weights, labels)?)])
 }
 
 /// The features that a candidate was logged with; empty if it is not there.

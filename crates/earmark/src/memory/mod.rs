@@ -11,6 +11,7 @@ mod learning;
 mod recall;
 mod reembed;
 mod remember;
+mod status;
 mod transfer;
 mod update;
 
@@ -27,10 +28,10 @@ pub use explain::{ExplainedCandidate, ExplainedRound, Explanation, Neighbour};
 pub use forget::Forget;
 pub use history::PastRecall;
 pub use inspect::Overview;
-pub use learning::{LabelCounts, LearningStatus, LearningVersion};
 pub use recall::{Judge, MAX_CRITIC_CALLS, MAX_QUERY_BYTES, MAX_TOP_K};
 pub use reembed::ReembedReport;
 pub use remember::{MAX_CONTENT_BYTES, MAX_ITEMS, messages};
+pub use status::{GateReport, GateState, LabelCounts, LearningStatus, LearningVersion};
 pub use transfer::{Imported, Refused};
 pub use update::Change;
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 use uuid::Uuid;
 
 use super::attributes::{self, Attribute};
@@ -123,9 +123,31 @@ impl Store {
     /// # Errors
     /// Those of the disk.
     pub fn neighbours(&self, rows: &[Row]) -> Result<Vec<[Option<Row>; 2]>> {
-        self.database.read(|snapshot| rows.iter().map(|row| neighbours(snapshot, *row)).collect())
+        self.database.read(|snapshot| {
+            let mut before = snapshot.prepare_cached(BEFORE)?;
+            let mut after = snapshot.prepare_cached(AFTER)?;
+            let pair = |row: &Row| {
+                let find = |side: &mut Statement<'_>| side.query_row([row.0], |found| found.get(0)).optional();
+                Ok([find(&mut before)?.map(Row), find(&mut after)?.map(Row)])
+            };
+            rows.iter().map(pair).collect()
+        })
     }
 }
+
+// The first comparison of times says nothing new, but the index can follow it.
+const BEFORE: &str = "
+SELECT n.row FROM memories m, memories n
+WHERE m.row = ?1 AND n.session_id = m.session_id AND n.user_id IS m.user_id
+  AND ifnull(n.occurred_at, n.created_at) <= ifnull(m.occurred_at, m.created_at)
+  AND (ifnull(n.occurred_at, n.created_at), n.row) < (ifnull(m.occurred_at, m.created_at), m.row)
+ORDER BY ifnull(n.occurred_at, n.created_at) DESC, n.row DESC LIMIT 1";
+const AFTER: &str = "
+SELECT n.row FROM memories m, memories n
+WHERE m.row = ?1 AND n.session_id = m.session_id AND n.user_id IS m.user_id
+  AND ifnull(n.occurred_at, n.created_at) >= ifnull(m.occurred_at, m.created_at)
+  AND (ifnull(n.occurred_at, n.created_at), n.row) > (ifnull(m.occurred_at, m.created_at), m.row)
+ORDER BY ifnull(n.occurred_at, n.created_at), n.row LIMIT 1";
 
 fn prepare(item: Insert, place: &str) -> Result<Prepared> {
     let memory = to_microseconds(item.memory);
@@ -274,18 +296,4 @@ pub(crate) fn living(connection: &Connection, rows: impl Iterator<Item = Row>) -
         }
     }
     Ok(living)
-}
-
-fn neighbours(connection: &Connection, row: Row) -> Attempt<[Option<Row>; 2]> {
-    let side = |before: bool| {
-        let (less, order) = if before { ("<", "DESC") } else { (">", "ASC") };
-        format!(
-            "SELECT n.row FROM memories m, memories n WHERE m.row = ?1 AND n.session_id = m.session_id
-             AND n.user_id IS m.user_id
-             AND (ifnull(n.occurred_at, n.created_at), n.row) {less} (ifnull(m.occurred_at, m.created_at), m.row)
-             ORDER BY ifnull(n.occurred_at, n.created_at) {order}, n.row {order} LIMIT 1"
-        )
-    };
-    let find = |before| connection.prepare_cached(&side(before))?.query_row([row.0], |row| row.get(0)).optional();
-    Ok([find(true)?.map(Row), find(false)?.map(Row)])
 }

@@ -33,7 +33,8 @@ CREATE TABLE memories (
   created_at INTEGER NOT NULL);
 CREATE INDEX memories_user ON memories (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX memories_agent ON memories (agent_id) WHERE agent_id IS NOT NULL;
-CREATE INDEX memories_session ON memories (session_id, ifnull(occurred_at, created_at)) WHERE session_id IS NOT NULL;
+CREATE INDEX memories_session ON memories (session_id, user_id, ifnull(occurred_at, created_at))
+  WHERE session_id IS NOT NULL;
 CREATE INDEX memories_occurred ON memories (occurred_at) WHERE occurred_at IS NOT NULL;
 CREATE INDEX memories_created ON memories (created_at);
 CREATE INDEX memories_author ON memories (author) WHERE author IS NOT NULL;

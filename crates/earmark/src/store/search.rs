@@ -78,6 +78,26 @@ impl Store {
         })
     }
 
+    /// The cosines of these rows with `query` `[d]`, in order; 0 for a row that is gone.
+    ///
+    /// # Errors
+    /// As [`Store::search`].
+    pub fn cosines(&self, query: &[f32], rows: &[Row]) -> Result<Vec<f32>> {
+        let query = unit(query.to_vec(), "query_vector")?;
+        let cosine = |vector: &[f32]| match vector.len() == query.len() {
+            true => dot(&query, vector).clamp(-1.0, 1.0),
+            false => 0.0,
+        };
+        self.database.read(|snapshot| {
+            let bank = self.bank(snapshot)?;
+            let of_row = |row: &Row| match bank.find(*row).and_then(|place| bank.vector(place)) {
+                Some(vector) => Ok(cosine(vector)),
+                None => Ok(cosine(&stored_vector(snapshot, *row)?)),
+            };
+            rows.iter().map(of_row).collect()
+        })
+    }
+
     /// Mean and standard deviation of the cosine with `query` over the namespace, from up to 1,000 memories spread
     /// evenly over it.
     ///

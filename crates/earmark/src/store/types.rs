@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::lexical::{Collection, Moments};
+use super::words::Scores;
+use crate::lexical::{Collection, Moments, WordScore};
 use crate::record::{Metadata, NewMemory, Scope};
 
 /// Number of a memory within its namespace: given in order of arrival, never given twice.
@@ -89,6 +90,15 @@ pub struct WordHits {
     pub best: f32,
     /// Numbers of the word index.
     pub collection: Collection,
+    pub(crate) scores: Scores,
+    pub(crate) rare_scores: Scores,
+}
+
+impl WordHits {
+    /// What the shared words are worth for any memory of the namespace, at no cost; `rare` is 0 for short queries.
+    pub fn score(&self, row: Row) -> WordScore {
+        WordScore { bm25: self.scores.of(row), rare: self.rare_scores.of(row) }
+    }
 }
 
 /// One candidate of a recall.

@@ -39,15 +39,16 @@ impl Store {
             let collection = lexicon::collection(snapshot)?;
             let terms = choose_terms(snapshot, &words, collection)?;
             let scores = score_all(self, snapshot, &terms, collection, |_| 1.0)?;
-            let mut found = WordHits { moments: scores.moments(collection), collection, ..Default::default() };
+            let (moments, best) = scores.moments(collection);
+            let mut found = WordHits { moments, best, collection, ..Default::default() };
             if words.len() > RARE_MATTERS_ABOVE {
                 let weight = |texts| rarity(collection, texts);
-                found.rare_moments = score_all(self, snapshot, &terms, collection, weight)?.moments(collection);
+                found.rare_scores = score_all(self, snapshot, &terms, collection, weight)?;
+                found.rare_moments = found.rare_scores.moments(collection).0;
             }
             if k == 0 || scores.is_empty() {
                 return Ok(found);
             }
-            found.best = scores.best(1).first().map_or(0.0, |hit| hit.score);
             let bank = self.bank(snapshot)?;
             found.hits = match allowed(snapshot, &bank, scope)? {
                 Allowed::Everything => scores.best(k),
@@ -58,6 +59,7 @@ impl Store {
                 }
                 Allowed::Ask(_) => ask(snapshot, &scores, scope, k)?,
             };
+            found.scores = scores;
             Ok(found)
         })
     }
@@ -152,8 +154,8 @@ fn passed(list: Vec<Hit>, checker: &mut Checker<'_>, k: usize) -> Attempt<Vec<Hi
 }
 
 /// Scores by row, in pages of neighbouring rows.
-#[derive(Debug, Default)]
-struct Scores {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Scores {
     pages: BTreeMap<i64, Vec<f32>>,
     /// The page in hand; postings come in row order.
     open: Option<(i64, Vec<f32>)>,
@@ -184,14 +186,22 @@ impl Scores {
         self.open.is_none()
     }
 
-    /// Over all memories; those without a shared word count as 0.
-    fn moments(&self, collection: Collection) -> Moments {
+    /// The score of one memory.
+    pub(crate) fn of(&self, row: Row) -> f32 {
+        let page = row.0.div_euclid(PAGE);
+        let open = self.open.as_ref().filter(|(number, _)| *number == page).map(|(_, scores)| scores);
+        let scores = open.or_else(|| self.pages.get(&page));
+        scores.map_or(0.0, |scores| scores[row.0.rem_euclid(PAGE) as usize])
+    }
+
+    /// Over all memories, and the highest; those without a shared word count as 0.
+    fn moments(&self, collection: Collection) -> (Moments, f32) {
         let all = self.pages().flat_map(|(_, scores)| scores);
-        let (sum, squares) = all.fold((0.0, 0.0), |(sum, squares), &x| {
-            let x = f64::from(x);
-            (sum + x, squares + x * x)
+        let (sum, squares, best) = all.fold((0.0, 0.0, 0.0f32), |(sum, squares, best), &score| {
+            let x = f64::from(score);
+            (sum + x, squares + x * x, best.max(score))
         });
-        Moments::of_sums(sum, squares, collection.texts)
+        (Moments::of_sums(sum, squares, collection.texts), best)
     }
 
     fn pages(&self) -> impl Iterator<Item = (i64, &Vec<f32>)> {

@@ -1,0 +1,152 @@
+//! Every table and figure of the paper that needs no language model.
+//!
+//! An [`Experiment`] is a named list of methods and what is reported of them; [`catalogue`] holds them all, [`lab`]
+//! finds the questions and their candidates, [`Run`] runs what a result folder lacks, [`report`] writes what it says.
+
+pub mod catalogue;
+pub mod efficiency;
+pub mod geometry;
+pub mod lab;
+pub mod latency;
+pub mod matrix;
+pub mod report;
+pub mod reported;
+pub mod stores;
+
+use anyhow::Result;
+use earmark::Params;
+use indicatif::ProgressBar;
+
+pub use catalogue::{Experiment, Part};
+pub use lab::{Lab, Setting, Source};
+
+use super::plan::{Plan, ResultFolder};
+use crate::data::Stores;
+use crate::split::SplitKind;
+use crate::text::MemoryText;
+
+/// Where learning curves are measured, besides the end. In queries; with four rounds a query the first ones are
+/// the paper's numbers of critic calls.
+pub const CHECKPOINTS: [usize; 28] = [
+    0, 20, 40, 60, 80, 100, 120, 160, 200, 240, 280, 320, 360, 400, 480, 560, 640, 800, 960, 1120, 1280, 1600, 1920,
+    2400, 2880, 3360, 3840, 4320,
+];
+
+/// Training questions of a quick look.
+const QUICK: usize = 160;
+
+/// What can be set for every experiment.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Data sets by name.
+    pub sets: Vec<String>,
+    /// Encoders by name or folder.
+    pub encoders: Vec<String>,
+    /// Parameters of EAR; the methods are derived from them.
+    pub params: Params,
+    /// How many seeds, from 1 on.
+    pub seeds: u64,
+    /// How questions are divided.
+    pub split: SplitKind,
+    /// What text of a memory is encoded; what suits the set by default.
+    pub memory_text: Option<MemoryText>,
+    /// One seed and few training questions.
+    pub quick: bool,
+}
+
+impl Options {
+    /// The seeds of every method.
+    pub fn seed_list(&self) -> Vec<u64> {
+        (1..=if self.quick { 1 } else { self.seeds }).collect()
+    }
+
+    /// What an experiment is run on: each set with the experiment's stores and each encoder. Sets that have not
+    /// these stores are left out.
+    pub fn settings(&self, experiment: &Experiment) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        for set in &self.sets {
+            for encoder in &self.encoders {
+                let has = |stores: &&Stores| set == "locomo" || **stores == Stores::Dialogues;
+                let setting = |stores: &Stores| Setting {
+                    set: set.clone(),
+                    stores: *stores,
+                    encoder: encoder.clone(),
+                    memory_text: self.memory_text.unwrap_or_else(|| memory_text(set)),
+                };
+                let whole = experiment.stores.iter().all(|stores| has(&stores));
+                settings.extend(experiment.stores.iter().filter(|_| whole).map(setting));
+            }
+        }
+        settings
+    }
+
+    fn plan(&self, experiment: &Experiment, setting: &Setting) -> Plan {
+        Plan {
+            split: self.split,
+            recipe: "paper".into(),
+            methods: (experiment.methods)(&self.params),
+            seeds: self.seed_list(),
+            memory_text: setting.memory_text,
+            checkpoints: if experiment.has_curves() { CHECKPOINTS.to_vec() } else { Vec::new() },
+            train_limit: self.quick.then_some(QUICK),
+        }
+    }
+}
+
+/// LoCoMo's turns need their session's date; LongMemEval's were encoded without.
+fn memory_text(set: &str) -> MemoryText {
+    if set == "locomo" { MemoryText::DatedSpeaker } else { MemoryText::Speaker }
+}
+
+/// An experiment with its options and data.
+pub struct Run<'a> {
+    /// What is compared.
+    pub experiment: &'a Experiment,
+    /// On what.
+    pub options: &'a Options,
+    /// Where questions and candidates come from.
+    pub lab: &'a Lab<'a>,
+}
+
+impl Run<'_> {
+    /// Runs what `folder` lacks; returns whether there was anything. Runs of the same settings in the folders
+    /// `earlier` are taken over.
+    ///
+    /// # Errors
+    /// Those of the lab, or if a folder cannot be used or holds runs with other settings.
+    pub fn run(&self, folder: &ResultFolder, earlier: &[ResultFolder], progress: &ProgressBar) -> Result<bool> {
+        let mut ran = false;
+        for setting in self.options.settings(self.experiment) {
+            let what = format!("{}: {}, {}", self.experiment.name, setting.dataset_name(), setting.encoder_name());
+            progress.set_message(what);
+            ran |= match self.experiment.part {
+                Part::Geometry => geometry::run(self, &setting, folder)?,
+                _ => self.run_methods(&setting, folder, earlier, progress)?,
+            };
+            if self.experiment.part == Part::Latency {
+                ran |= latency::run(self, &setting, folder)?;
+            }
+        }
+        Ok(ran)
+    }
+
+    fn run_methods(
+        &self,
+        setting: &Setting,
+        folder: &ResultFolder,
+        earlier: &[ResultFolder],
+        progress: &ProgressBar,
+    ) -> Result<bool> {
+        let (plan, encoder) = (self.options.plan(self.experiment, setting), setting.encoder_name());
+        let dataset = self.lab.dataset(setting)?;
+        let before = folder.rows()?.len();
+        for other in earlier {
+            plan.take_over(folder, other, &dataset, &encoder)?;
+        }
+        if plan.is_missing(folder, &dataset, &encoder)? {
+            let candidates = plan.methods.iter().map(|method| method.params.candidates).max().unwrap_or(0);
+            plan.run(folder, &dataset, &encoder, &self.lab.cases(setting, candidates)?, progress)?;
+        }
+        Ok(folder.rows()?.len() > before)
+    }
+}

@@ -1,0 +1,226 @@
+//! Every experiment of the paper from the set to the figures, on a tiny made-up set with made-up vectors.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use anyhow::Result;
+use earmark::Params;
+use earmark::encode::Side;
+use earmark_lab::data::{Bank, Dataset, LabMemory, Question, Stores};
+use earmark_lab::experiments::paper::{Lab, Options, Run, Setting, Source, catalogue, report};
+use earmark_lab::experiments::plan::ResultFolder;
+use earmark_lab::report::Provenance;
+use earmark_lab::split::SplitKind;
+use indicatif::ProgressBar;
+
+const THINGS: [&str; 10] = ["boat", "kite", "oboe", "tent", "sled", "drum", "vase", "lamp", "harp", "wok"];
+const TYPES: [&str; 4] = ["single-hop", "multi-hop", "temporal", "open-domain"];
+
+fn memory(author: &str, text: String, kind: &str) -> LabMemory {
+    LabMemory {
+        id: text.clone(),
+        text: text.into(),
+        caption: None,
+        author: Some(author.into()),
+        session: None,
+        date: Some("8 May, 2023".into()),
+        occurred_at: None,
+        kind: Some(kind.into()),
+    }
+}
+
+/// Two people who bought ten things each; a question for each thing, whose gold is what was said or noted of it.
+fn made_up(stores: Stores) -> Dataset {
+    let mut dataset = Dataset { name: String::new(), banks: Vec::new(), questions: Vec::new() };
+    for (bank, name) in ["Ada", "Ben"].into_iter().enumerate() {
+        let said = THINGS.iter().map(|thing| memory(name, format!("I bought a {thing}."), "episodic"));
+        let noted = THINGS.iter().map(|thing| memory(name, format!("{name} owns a {thing}."), "semantic"));
+        let mut memories = Vec::new();
+        memories.extend(said.filter(|_| stores != Stores::Observations));
+        memories.extend(noted.filter(|_| stores != Stores::Dialogues));
+        for (index, thing) in THINGS.iter().enumerate() {
+            dataset.questions.push(Question {
+                id: format!("{name}/{thing}"),
+                bank,
+                text: format!("When did {name} buy the {thing}?"),
+                gold: (0..memories.len()).filter(|row| row % THINGS.len() == index).collect(),
+                category: Some(TYPES[index % 4].into()),
+                date: None,
+                conversation: name.into(),
+            });
+        }
+        dataset.banks.push(Bank { name: name.into(), memories });
+    }
+    dataset
+}
+
+/// Letters of the text, each a dimension: alike texts have alike vectors.
+fn letters(text: &str) -> Vec<f32> {
+    let mut vector = vec![0.0; 26];
+    for byte in text.bytes().map(|byte| byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase) {
+        vector[usize::from(byte - b'a')] += 1.0;
+    }
+    vector
+}
+
+fn options() -> Options {
+    Options {
+        sets: vec!["locomo".into()],
+        encoders: vec!["models/letters".into()],
+        params: Params { candidates: 8, ..Params::paper() },
+        seeds: 2,
+        split: SplitKind::Random,
+        memory_text: None,
+        quick: false,
+    }
+}
+
+/// Runs an experiment in a folder named after it; returns how many texts were encoded.
+fn run(name: &str, options: &Options, results: &Path, earlier: &[ResultFolder]) -> Result<(ResultFolder, usize)> {
+    let encoded = Cell::new(0);
+    let encode = |_: &Setting, texts: &[&str], _: Side| {
+        encoded.set(encoded.get() + texts.len());
+        Ok(texts.iter().map(|text| letters(text)).collect())
+    };
+    let lab = Lab::new(Source {
+        load: Box::new(|setting| Ok(made_up(setting.stores))),
+        encode: Box::new(encode),
+        encode_live: Box::new(encode),
+    });
+    let experiment = catalogue::find(name).unwrap();
+    let folder = ResultFolder::open(&results.join(name))?;
+    let ran = Run { experiment, options, lab: &lab }.run(&folder, earlier, &ProgressBar::hidden())?;
+    let provenance = Provenance::here(format!("earmark-lab {name}"));
+    report::write(experiment, options, &folder, ran.then_some(&provenance))?;
+    Ok((folder, encoded.get()))
+}
+
+/// Runs an experiment twice: its summary and figures hold `words`, and the second time nothing is left to do.
+fn check(name: &str, rows: usize, figures: &[&str], words: &[&str]) {
+    let work = tempfile::tempdir().unwrap();
+    let (folder, _) = run(name, &options(), work.path(), &[]).unwrap();
+    assert_eq!(folder.rows().unwrap().len(), rows, "{name}: one row for each method, seed and store");
+    let readme = std::fs::read_to_string(folder.file("README.md")).unwrap();
+    assert!(readme.contains(&format!("earmark-lab {name}")) && readme.contains("commit"), "{readme}");
+    let summary = std::fs::read_to_string(folder.file("summary.md")).unwrap();
+    for word in words {
+        assert!(summary.contains(word), "{name}: no `{word}` in\n{summary}");
+    }
+    for figure in figures {
+        let svg = std::fs::read_to_string(folder.file(figure)).unwrap();
+        assert!(svg.contains("letters") && summary.contains(&format!("({figure})")), "{name}: {figure}");
+    }
+    let before = std::fs::read_to_string(folder.file("rows.jsonl")).unwrap();
+    let (folder, encoded) = run(name, &options(), work.path(), &[]).unwrap();
+    assert_eq!(encoded, 0, "{name}: nothing is left to do");
+    assert_eq!(std::fs::read_to_string(folder.file("rows.jsonl")).unwrap(), before);
+    assert_eq!(std::fs::read_to_string(folder.file("README.md")).unwrap(), readme);
+}
+
+#[test]
+fn table2() {
+    check("table2", 4 * 2, &["methods-locomo-letters.svg"], &["| ear-explorer |", "55.06", "70.83"]);
+}
+
+#[test]
+fn table3() {
+    check("table3", 7 * 2, &["methods-locomo-letters.svg"], &["| buffer-in-training |", "29.54", "+12.5"]);
+}
+
+#[test]
+fn fig3() {
+    check("fig3", 5 * 2, &["curve-locomo-letters.svg"], &["surpasses only-retriever", "| explorer-in-training |"]);
+}
+
+#[test]
+fn fig4() {
+    check("fig4", 3 * 2, &["curve-locomo-letters.svg"], &["critic calls", "| rl-update-4-epochs |", "1,400"]);
+}
+
+#[test]
+fn fig5() {
+    let figures = ["curve-ear-locomo-letters.svg", "curve-rl-locomo-letters.svg"];
+    check("fig5", 9 * 2, &figures, &["| ear-70-70 |", "| rl-update-95-95 |"]);
+}
+
+#[test]
+fn table6() {
+    check("table6", 6 * 2, &["methods-locomo-letters.svg"], &["| ear-2-rounds |", "| ear-replay-8 |"]);
+}
+
+#[test]
+fn table7() {
+    check("table7", 4 * 2, &["methods-locomo-letters.svg"], &["| ear-replay-reward |", "| ear-replay-random |"]);
+}
+
+#[test]
+fn table8() {
+    check("table8", 4 * 2, &["methods-locomo-letters.svg"], &["| encode |", "| explore |", "16.88"]);
+}
+
+#[test]
+fn fig7() {
+    check("fig7", 4 * 2, &["sizes-locomo.svg", "size-curves-locomo.svg"], &["| letters | 26 | 1352 |", "paper: GTE"]);
+}
+
+#[test]
+fn stores() {
+    check("stores", 3 * 3 * 2, &["mix-letters.svg"], &["| both | ear |", "| temporal | only-retriever |", "60.94"]);
+}
+
+#[test]
+fn geometry() {
+    check("geometry", 0, &["geometry-letters.svg"], &["Δ after", "+0.149", "paper +0.022 and +0.157"]);
+}
+
+#[test]
+fn choices() {
+    check("choices", (1 + 3 * 22) * 2, &[], &["| update after every query |", "| constant rate of false positives |"]);
+}
+
+#[test]
+fn no_experiment_is_untested() {
+    let tests = include_str!("paper.rs");
+    for experiment in &catalogue::ALL {
+        assert!(tests.contains(&format!("fn {}() {{\n    ", experiment.name)), "{}", experiment.name);
+    }
+}
+
+#[test]
+fn runs_of_an_earlier_experiment_are_taken_over_where_the_settings_are_the_same() {
+    let work = tempfile::tempdir().unwrap();
+    let (table3, _) = run("table3", &options(), work.path(), &[]).unwrap();
+    let (table2, encoded) = run("table2", &options(), work.path(), std::slice::from_ref(&table3)).unwrap();
+    assert_eq!((table2.rows().unwrap().len(), encoded), (4 * 2, 0));
+    let ear = |folder: &ResultFolder| folder.rows().unwrap().into_iter().find(|row| row.key.method == "ear").unwrap();
+    assert_eq!(ear(&table2), ear(&table3));
+
+    let other = Options { params: Params { baseline: 0.0, ..options().params }, ..options() };
+    let fresh = tempfile::tempdir().unwrap();
+    let (folder, encoded) = run("table2", &other, fresh.path(), &[table3]).unwrap();
+    assert!(encoded > 0);
+    assert!(folder.rows().unwrap().iter().all(|row| row.params.baseline == 0.0));
+}
+
+#[test]
+fn a_pool_of_two_stores_is_balanced_and_counted_by_store() {
+    let work = tempfile::tempdir().unwrap();
+    let (folder, _) = run("stores", &options(), work.path(), &[]).unwrap();
+    let both: Vec<_> = folder.rows().unwrap().into_iter().filter(|row| row.key.dataset == "locomo-both").collect();
+    assert_eq!(both.len(), 3 * 2);
+    for row in both {
+        for scores in &row.by_type {
+            let names: Vec<&str> = scores.stores.iter().map(|store| store.store.as_str()).collect();
+            assert_eq!(names, ["episodic", "semantic"]);
+            let served: f64 = scores.stores.iter().map(|store| store.served).sum();
+            assert!((served - 5.0).abs() < 1e-9, "five are served, of one store or the other");
+        }
+    }
+}
+
+#[test]
+fn other_sets_have_one_store() {
+    let options = Options { sets: vec!["longmemeval".into()], ..options() };
+    assert!(options.settings(catalogue::find("stores").unwrap()).is_empty());
+    assert_eq!(options.settings(catalogue::find("table2").unwrap()).len(), 1);
+}
