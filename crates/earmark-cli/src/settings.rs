@@ -25,6 +25,18 @@ pub(crate) struct ConfigFile {
     pub(crate) server: ServerConfig,
     /// Who judges slates.
     pub(crate) critic: CriticConfig,
+    /// What `proxy` stands in front of.
+    pub(crate) proxy: ProxyConfig,
+}
+
+/// What `proxy` stands in front of; its flags say it too.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ProxyConfig {
+    /// Base address of the model endpoint.
+    pub(crate) upstream: Option<String>,
+    /// Address and port to listen on.
+    pub(crate) listen: Option<String>,
 }
 
 /// Who judges slates: an OpenAI-compatible chat endpoint. Without an address there is none.
@@ -86,6 +98,7 @@ pub(crate) struct Settings {
     pub(crate) encoder: EncoderConfig,
     pub(crate) server: ServerConfig,
     pub(crate) critic: CriticConfig,
+    pub(crate) proxy: ProxyConfig,
     pub(crate) config_file: Option<PathBuf>,
     #[serde(skip)]
     pub(crate) json: bool,
@@ -111,6 +124,7 @@ pub(crate) fn resolve(flags: &Global) -> Result<Settings> {
         encoder,
         server: read.server,
         critic: read.critic,
+        proxy: read.proxy,
         config_file: file,
         json: flags.json,
         quiet: flags.quiet,
@@ -141,7 +155,7 @@ const SHORT: [(&str, &str); 3] =
 
 /// Settings of a section of the file.
 fn in_section(rest: &str) -> bool {
-    ["ENCODER__", "SERVER__", "CRITIC__"].iter().any(|section| rest.starts_with(section))
+    ["ENCODER__", "SERVER__", "CRITIC__", "PROXY__"].iter().any(|section| rest.starts_with(section))
 }
 
 /// `EARMARK_*` variables that nothing reads: typos, most likely.

@@ -80,8 +80,8 @@ impl Metrics {
         if well { &self.learned } else { &self.learning_failed }.fetch_add(1, Relaxed);
     }
 
-    /// All of it in Prometheus' text format; `critic` is how often it was called and how often in vain.
-    pub fn text(&self, critic: Option<(u64, u64)>) -> String {
+    /// All of it in Prometheus' text format.
+    pub fn text(&self) -> String {
         let mut out = String::new();
         gauge(&mut out, "earmark_requests_in_flight", "Requests being answered.", self.in_flight.load(Relaxed));
         gauge(&mut out, "earmark_connections", "Open connections.", self.connections.load(Relaxed));
@@ -90,10 +90,6 @@ impl Metrics {
         counter(&mut out, "earmark_learning_runs_total", "Background learning runs.", self.learned.load(Relaxed));
         let failed = self.learning_failed.load(Relaxed);
         counter(&mut out, "earmark_learning_failures_total", "Background learning runs that failed.", failed);
-        if let Some((calls, failures)) = critic {
-            counter(&mut out, "earmark_critic_calls_total", "Slates shown to the critic.", calls);
-            counter(&mut out, "earmark_critic_failures_total", "Critic calls without a verdict.", failures);
-        }
         self.write_closed(&mut out);
         self.write_requests(&mut out);
         self.write_times(&mut out);
@@ -132,6 +128,14 @@ impl Metrics {
     }
 }
 
+/// How often the critic was called, and how often in vain, in the same format.
+pub(crate) fn critic_text(calls: u64, failures: u64) -> String {
+    let mut out = String::new();
+    counter(&mut out, "earmark_critic_calls_total", "Slates shown to the critic.", calls);
+    counter(&mut out, "earmark_critic_failures_total", "Critic calls without a verdict.", failures);
+    out
+}
+
 impl Times {
     fn add(&mut self, seconds: f64) {
         let reached = BOUNDS.iter().zip(&mut self.buckets).filter(|(bound, _)| seconds <= **bound);
@@ -165,7 +169,7 @@ mod tests {
         for millis in [1, 3, 40_000] {
             metrics.answered("GET", "/v1/memories/{id}", 200, Duration::from_millis(millis));
         }
-        let text = metrics.text(None);
+        let text = metrics.text();
         for line in [
             "earmark_http_requests_total{method=\"GET\",route=\"/v1/memories/{id}\",status=\"200\"} 3",
             "earmark_http_request_seconds_bucket{route=\"/v1/memories/{id}\",le=\"0.001\"} 1",
