@@ -23,6 +23,7 @@ pub(crate) fn run(settings: &Settings, args: Recall) -> Result<()> {
         max_tokens: args.max_tokens,
         scope: scope(&args.within)?,
         previous,
+        min_confidence: args.min_confidence,
         ..Default::default()
     };
     let namespace = existing(settings)?;
@@ -30,13 +31,19 @@ pub(crate) fn run(settings: &Settings, args: Recall) -> Result<()> {
     match (settings.json, args.context) {
         (true, _) => print_json(&recall),
         (_, true) => print_text(&printable_lines(&recall.context)),
-        _ if recall.results.is_empty() => print_empty(settings, &namespace),
+        _ if recall.results.is_empty() => print_empty(settings, &namespace, recall.confidence),
         _ => print(&recall),
     }
 }
 
 /// Says why nothing was found.
-fn print_empty(settings: &Settings, namespace: &earmark::Namespace) -> Result<()> {
+fn print_empty(settings: &Settings, namespace: &earmark::Namespace, confidence: Option<f32>) -> Result<()> {
+    if let Some(confidence) = confidence.filter(|chance| *chance > 0.0) {
+        return print_text(&format!(
+            "nothing found: that one of the best memories fits has a chance of {:.0} %, less than --min-confidence",
+            100.0 * confidence
+        ));
+    }
     match namespace.overview()?.memories {
         0 => print_text(&format!(
             "nothing found: namespace `{}` in {} holds no memory yet",
