@@ -233,6 +233,9 @@ pub(crate) struct Recall {
     /// The answer given after the earlier recall, with its [n] citations
     #[arg(long, value_name = "TEXT", group = "closing", requires = "previous")]
     pub(crate) previous_answer: Option<String>,
+    /// Answer nothing unless some memory fits with at least this chance, 0 to 1
+    #[arg(long, value_name = "CHANCE")]
+    pub(crate) min_confidence: Option<f32>,
     /// Print only the numbered context for a prompt
     #[arg(long)]
     pub(crate) context: bool,

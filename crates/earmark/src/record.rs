@@ -170,6 +170,8 @@ pub struct RecallRequest {
     pub previous: Option<Previous>,
     /// The vector of the query `[d]`, if the caller has it already.
     pub query_vector: Option<Vec<f32>>,
+    /// Answer nothing rather than something of which no memory fits with at least this chance, in [0, 1].
+    pub min_confidence: Option<f32>,
 }
 
 impl RecallRequest {
@@ -226,8 +228,11 @@ pub struct Recall {
     pub results: Vec<Recalled>,
     /// The results as numbered text for a prompt: `[1] ...` a line.
     pub context: String,
-    /// Whether nothing fitting was found.
+    /// Whether nothing fitting was found: no memory at all, or less confidence than was asked for.
     pub abstained: bool,
+    /// Estimated chance, in [0, 1], that at least one of the memories is useful; the more feedback, the better it
+    /// fits. `None` under the `paper` recipe, whose scores are no odds.
+    pub confidence: Option<f32>,
     /// Calls of the critic that were spent.
     pub critic_calls: usize,
     /// Wall time.

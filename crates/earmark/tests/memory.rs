@@ -7,8 +7,8 @@ use std::{
 };
 
 use earmark::{
-    Earmark, Error, Explore, Feedback, Filter, Forget, Memory, Namespace, NewMemory, Params, Previous, Recall, RecallRequest,
-    Recipe, Result, Scope, Settings, Uncited,
+    Earmark, Error, Explore, Feedback, Filter, Forget, GateState, Memory, Namespace, NewMemory, Params, Previous, Recall,
+    RecallRequest, Recipe, Result, Scope, Settings, Uncited,
     encode::{Encoder, Side},
     messages,
     recall::Label,
@@ -789,4 +789,34 @@ fn max_tokens_cuts_the_answer() {
     assert!(recall.context.starts_with("[1] "));
     let recipes = [Params::default().recipe, Params::paper().recipe];
     assert_eq!(recipes, [Recipe::Default, Recipe::Paper]);
+}
+
+#[test]
+fn a_recall_that_is_not_sure_enough_abstains() {
+    let namespace = Home::new().open_default();
+    store(&namespace, &UNRELATED);
+    let with = |least: f32| RecallRequest { min_confidence: Some(least), ..RecallRequest::new("the") };
+    let sure = namespace.recall(&with(0.0)).unwrap();
+    let confidence = sure.confidence.unwrap();
+    assert!(!sure.abstained && (0.0..1.0).contains(&confidence));
+    let unsure = namespace.recall(&with(1.0)).unwrap();
+    assert!(unsure.abstained && unsure.results.is_empty() && unsure.context.is_empty());
+    assert_eq!(unsure.confidence, Some(confidence));
+    assert!(namespace.recall(&with(1.5)).is_err());
+}
+
+#[test]
+fn the_gate_is_in_shadow_until_labels_are_believed() {
+    let namespace = Home::new().open_default();
+    store(&namespace, &UNRELATED);
+    let gate = || namespace.learning().unwrap().gate.unwrap();
+    assert_eq!((gate().state, gate().compared), (GateState::Shadow, 0));
+    let recall = ask(&namespace, "the", 3);
+    let ids: Vec<String> = recall.results.iter().map(|result| result.memory.id.clone()).collect();
+    let feedback = Feedback { useful: vec![ids[2].clone()], not_useful: ids[..2].to_vec(), ..Feedback::default() };
+    namespace.feedback(&recall.recall_id, &feedback).unwrap();
+    let after = gate();
+    assert_eq!((after.state, after.compared), (GateState::Active, 1));
+    assert_eq!(after.static_agreement, after.learned_agreement, "before its labels were learned from, nothing was");
+    assert!(namespace.learning().unwrap().in_words().contains("learned order ranks"));
 }

@@ -30,6 +30,7 @@ pub(crate) fn run(settings: &Settings, args: Recall) -> Result<()> {
             Exploring::Auto => Explore::Auto,
         },
         max_critic_calls: args.max_critic_calls,
+        min_confidence: args.min_confidence,
         ..Default::default()
     };
     let namespace = existing(settings)?;
@@ -37,7 +38,7 @@ pub(crate) fn run(settings: &Settings, args: Recall) -> Result<()> {
     match (settings.json, args.context) {
         (true, _) => print_json(&recall),
         (_, true) => print_text(&printable_lines(&recall.context)),
-        _ if recall.results.is_empty() => print_empty(settings, &namespace),
+        _ if recall.results.is_empty() => print_empty(settings, &namespace, recall.confidence),
         _ => print(&recall),
     }
 }
@@ -52,7 +53,13 @@ fn ask(settings: &Settings, namespace: &Namespace, request: &RecallRequest) -> R
 }
 
 /// Says why nothing was found.
-fn print_empty(settings: &Settings, namespace: &Namespace) -> Result<()> {
+fn print_empty(settings: &Settings, namespace: &Namespace, confidence: Option<f32>) -> Result<()> {
+    if let Some(confidence) = confidence.filter(|chance| *chance > 0.0) {
+        return print_text(&format!(
+            "nothing found: that one of the best memories fits has a chance of {:.0} %, less than --min-confidence",
+            100.0 * confidence
+        ));
+    }
     match namespace.overview()?.memories {
         0 => print_text(&format!(
             "nothing found: namespace `{}` in {} holds no memory yet",

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    learn::{PastQuestion, hindsight, logit},
+    learn::{PastQuestion, hindsight},
     lexical::WordScore,
     params::Recipe,
     recall::{Beside, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
@@ -35,9 +35,9 @@ impl Gathered {
         self.evidence.iter().map(|e| e.dense).collect()
     }
 
-    /// `w.x` of each candidate `[K]`.
-    pub(super) fn logits(&self, weights: &[f64]) -> Vec<f32> {
-        let row = |x: &Vec<f32>| logit(weights, &x.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()) as f32;
+    /// Score of each candidate `[K]` by its features.
+    pub(super) fn scores(&self, score: impl Fn(&[f64]) -> f64) -> Vec<f32> {
+        let row = |x: &Vec<f32>| score(&x.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()) as f32;
         self.features.iter().map(row).collect()
     }
 }

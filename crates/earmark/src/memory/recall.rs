@@ -68,9 +68,14 @@ impl Namespace {
         };
         let mut slate = turn.serve(size);
         limit_tokens(&mut slate, &gathered.memories, request.max_tokens);
+        let confidence = turn.confidence(&slate);
+        if confidence < request.min_confidence.filter(|_| confidence.is_some()) {
+            slate.picks.clear();
+        }
         let recall_id = self.log(request, &gathered, &judged, &slate, &ranking, &learned)?;
         let mut answer = self.answer(&recall_id, &learned, &gathered, &ranking, &slate);
         answer.critic_calls = judged.len();
+        answer.confidence = confidence;
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
     }
@@ -100,6 +105,7 @@ impl Namespace {
         let slate = turn.next_unjudged(size);
         self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, size))?;
         let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate);
+        answer.confidence = turn.confidence(&slate);
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
     }
@@ -201,6 +207,7 @@ impl Namespace {
             context: context(&results),
             abstained: results.is_empty(),
             results,
+            confidence: None,
             critic_calls: 0,
             took_ms: 0.0,
         }
@@ -232,6 +239,9 @@ fn check(request: &RecallRequest, default_size: usize) -> Result<usize> {
         return Err(Error::invalid("max_critic_calls", format!("is {calls}, but must be at most {MAX_CRITIC_CALLS}")));
     }
     let size = request.top_k.unwrap_or(default_size);
+    if request.min_confidence.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
+        return Err(Error::invalid("min_confidence", "must be between 0 and 1"));
+    }
     if (1..=MAX_TOP_K).contains(&size) {
         return Ok(size);
     }
