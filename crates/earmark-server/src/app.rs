@@ -10,7 +10,14 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{config::{Config, CriticConfig}, critic::Watch, keys::Keys, learner::Learner, metrics::Metrics, problem::Problem};
+use crate::{
+    config::{Config, CriticConfig},
+    critic::Watch,
+    keys::Keys,
+    learner::Learner,
+    metrics::Metrics,
+    problem::Problem,
+};
 
 /// A running server, apart from its sockets. Cheap to clone.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use std::{
 };
 
 use earmark::{
-    Earmark, Error, Explore, Feedback, Filter, Forget, GateState, Memory, Namespace, NewMemory, Params, Previous, Recall,
-    RecallRequest, Recipe, Result, Scope, Settings, Uncited,
+    Earmark, Error, Explore, Feedback, Filter, Forget, GateState, Memory, Namespace, NewMemory, Params, Previous,
+    Recall, RecallRequest, Recipe, Result, Scope, Settings, Uncited,
     encode::{Encoder, Side},
     messages,
     recall::Label,

@@ -39,7 +39,10 @@ async fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
 pub(crate) fn proxy(settings: &Settings, args: &args::Proxy) -> Result<()> {
     start_log(&args.log);
     let upstream = args.upstream.as_ref().or(settings.proxy.upstream.as_ref()).ok_or_else(|| {
-        Error::invalid("upstream", "is not set: give the model endpoint, for example --upstream http://127.0.0.1:8080/v1")
+        Error::invalid(
+            "upstream",
+            "is not set: give the model endpoint, for example --upstream http://127.0.0.1:8080/v1",
+        )
     })?;
     let config = proxy_config(settings, args)?;
     let listen = config.listen;

@@ -147,12 +147,7 @@ pub(super) async fn ask(
     let query = fields.raw("query").to_owned();
     let top_k = fields.number("top_k")?;
     let explore = fields.raw("explore") == "auto";
-    let body = Recall {
-        query: query.clone(),
-        top_k,
-        explore: explore.then_some(Explore::Auto),
-        ..Default::default()
-    };
+    let body = Recall { query: query.clone(), top_k, explore: explore.then_some(Explore::Auto), ..Default::default() };
     let recall = answer(&app, &caller, fields.namespace(), body).await?;
     let slate = text(&Slate::of(&recall, &query, 1))?;
     if wants_part(&headers) {

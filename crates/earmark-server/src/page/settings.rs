@@ -99,10 +99,7 @@ fn critic(app: &App, is_operator: bool) -> Vec<(&'static str, String)> {
     if is_operator {
         facts.push(("Address", config.options.url.clone()));
     }
-    facts.extend([
-        ("Closes", closes),
-        ("Since the start", format!("{calls} calls, {failures} without a verdict")),
-    ]);
+    facts.extend([("Closes", closes), ("Since the start", format!("{calls} calls, {failures} without a verdict"))]);
     facts
 }
 

@@ -50,7 +50,10 @@ async fn a_recall_explores_with_the_critic() {
     assert_eq!(logged["rounds"].as_array().unwrap().len(), 3);
     assert_eq!(logged["rounds"][0]["sources"], json!(["critic"]));
     assert!(server.get("/metrics").await.text.contains("earmark_critic_calls_total 2\n"));
-    server.post("/v1/recall", &json!({"query": "key", "explore": "on", "max_critic_calls": 51})).await.problem(400, "50");
+    server
+        .post("/v1/recall", &json!({"query": "key", "explore": "on", "max_critic_calls": 51}))
+        .await
+        .problem(400, "50");
 }
 
 #[tokio::test(flavor = "multi_thread")]

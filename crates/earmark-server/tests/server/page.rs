@@ -181,22 +181,40 @@ async fn thumbs_are_feedback_that_is_learned_from() {
 #[tokio::test]
 async fn everything_works_without_scripts() {
     let server = Server::new();
-    let written = [("content", "the key hangs there"), ("author", "Ana"), ("tags", "home, keys"), ("occurred_at", "2027-02-14")];
+    let written =
+        [("content", "the key hangs there"), ("author", "Ana"), ("tags", "home, keys"), ("occurred_at", "2027-02-14")];
     assert_eq!(location(&submit(&server, "/ui/memories", &written).await), "/ui/memories");
     let list = server.get("/ui/memories").await.text;
     assert!(list.contains("the key hangs there") && list.contains("home, keys") && list.contains("2027-02-14"));
-    let id: String = list[list.find("m_").unwrap()..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    let edited = [("content", "the key hangs here"), ("author", ""), ("kind", "semantic"), ("tags", "home"), ("occurred_at", "")];
+    let id: String =
+        list[list.find("m_").unwrap()..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let edited = [
+        ("content", "the key hangs here"),
+        ("author", ""),
+        ("kind", "semantic"),
+        ("tags", "home"),
+        ("occurred_at", ""),
+    ];
     let saved = submit(&server, &format!("/ui/memories/{id}"), &edited).await;
     assert!(server.get(location(&saved)).await.text.contains("Saved."));
     let memory = server.get(&format!("/v1/memories/{id}")).await.ok();
-    assert_eq!((&memory["content"], &memory["author"], &memory["occurred_at"]), (&json!("the key hangs here"), &json!(null), &json!(null)));
+    assert_eq!(
+        (&memory["content"], &memory["author"], &memory["occurred_at"]),
+        (&json!("the key hangs here"), &json!(null), &json!(null))
+    );
     assert!(server.get("/ui/memories?q=nowhere").await.text.contains("No memory fits"));
-    assert!(server.get("/ui/memories?filters=%7B%22tags%22%3A%7B%22contains%22%3A%22home%22%7D%7D").await.text.contains("hangs here"));
+    assert!(
+        server
+            .get("/ui/memories?filters=%7B%22tags%22%3A%7B%22contains%22%3A%22home%22%7D%7D")
+            .await
+            .text
+            .contains("hangs here")
+    );
     let page = submit(&server, "/ui/ask", &[("query", "key")]).await.text;
     assert!(page.contains("<html") && page.contains("the key hangs here"));
     let recall = recall_id(&page);
-    let closed = submit(&server, &format!("/ui/recalls/{recall}/feedback"), &[(&format!("label.{id}"), "not_useful")]).await;
+    let closed =
+        submit(&server, &format!("/ui/recalls/{recall}/feedback"), &[(&format!("label.{id}"), "not_useful")]).await;
     assert!(server.get(location(&closed)).await.text.contains("not useful"));
     server.app.finish();
     assert!(server.get("/ui/learning").await.text.contains("in force"));
@@ -208,7 +226,11 @@ async fn everything_works_without_scripts() {
     assert!(server.get("/").await.text.contains("Learning is frozen"));
     assert_eq!(submit(&server, "/ui/learning/explode", &[]).await.status, 404);
     let refused = submit(&server, "/ui/memories", &[("content", "  ")]).await;
-    assert!(refused.status == 400 && refused.text.contains("blank") && refused.text.contains("<html"), "{}", refused.text);
+    assert!(
+        refused.status == 400 && refused.text.contains("blank") && refused.text.contains("<html"),
+        "{}",
+        refused.text
+    );
 }
 
 #[tokio::test]
@@ -238,7 +260,8 @@ async fn curves_follow_the_closed_recalls() {
     let ids = server.remember("default", &["red key", "green key", "blue key"]).await;
     for i in 0..6 {
         let recall = text(&server.ok("/v1/recall", &json!({"query": format!("key {i}")})).await, "recall_id");
-        let labels = if i < 3 { json!({"not_useful": ids}) } else { json!({"useful": [ids[0]], "not_useful": [ids[1]]}) };
+        let labels =
+            if i < 3 { json!({"not_useful": ids}) } else { json!({"useful": [ids[0]], "not_useful": [ids[1]]}) };
         server.ok(&format!("/v1/recalls/{recall}/feedback"), &labels).await;
     }
     let curves = server.get("/ui/curve").await.ok();
@@ -285,7 +308,11 @@ async fn where_keys_are_asked_for_the_page_asks_too() {
     for path in ["/ui/learning/freeze", "/ui/memories", &format!("/ui/keys/{}/revoke", made.id)] {
         assert_eq!(server.send(with("POST", path, &cookie)).await.status, 403, "{path}");
     }
-    assert_eq!(server.send(with("POST", &format!("/ui/keys/{}/revoke", made.id), &admin)).await.status, 403, "not of `*`");
+    assert_eq!(
+        server.send(with("POST", &format!("/ui/keys/{}/revoke", made.id), &admin)).await.status,
+        403,
+        "not of `*`"
+    );
     assert_eq!(server.send(with("GET", "/v1/memories", &cookie)).await.status, 401, "the cookie opens pages only");
     keys.revoke(&made.id).unwrap();
     assert_eq!(location(&server.send(with("GET", "/", &admin)).await), "/ui/sign-in");

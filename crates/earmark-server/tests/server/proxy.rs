@@ -88,7 +88,10 @@ async fn a_call_gets_its_context_and_the_answer_closes_the_recall() {
     let front = Front::of(Endpoint::saying("Behind the boiler [1].").await).await;
     front.remember(&["The key is behind the boiler.", "The gate is green."]);
     let (status, body) = front.chat(&question("Where is the key?")).await;
-    assert_eq!((status, body), (StatusCode::OK, said("Behind the boiler [1].").into_body().collect().await.unwrap().to_bytes()));
+    assert_eq!(
+        (status, body),
+        (StatusCode::OK, said("Behind the boiler [1].").into_body().collect().await.unwrap().to_bytes())
+    );
     let sent = front.sent();
     assert_eq!((sent.len(), &sent[0]["role"], &sent[1]["content"]), (2, &json!("system"), &json!("Where is the key?")));
     assert!(sent[0]["content"].as_str().unwrap().contains("[1] The key is behind the boiler."));
@@ -170,14 +173,18 @@ async fn null_content_parts_and_tool_calls_survive() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_of_a_tool_loop_are_one_recall() {
-    let endpoint = Endpoint::serve(|asked| match asked.json()["messages"].as_array().unwrap().last().unwrap()["role"] {
-        ref role if *role == "tool" => said("Green [1]."),
-        _ => {
-            let call = json!({ "choices": [{ "message": { "content": null, "tool_calls": [{ "id": "c1" }] } }] });
-            Response::builder().header("content-type", "application/json").body(Body::from(call.to_string())).unwrap()
-        }
-    })
-    .await;
+    let endpoint =
+        Endpoint::serve(|asked| match asked.json()["messages"].as_array().unwrap().last().unwrap()["role"] {
+            ref role if *role == "tool" => said("Green [1]."),
+            _ => {
+                let call = json!({ "choices": [{ "message": { "content": null, "tool_calls": [{ "id": "c1" }] } }] });
+                Response::builder()
+                    .header("content-type", "application/json")
+                    .body(Body::from(call.to_string()))
+                    .unwrap()
+            }
+        })
+        .await;
     let front = Front::of(endpoint).await;
     front.remember(&["The gate is green."]);
     let mut body = question("What colour is the gate?");
@@ -221,7 +228,10 @@ async fn everything_else_passes_unchanged() {
     let response = front.router.clone().oneshot(models.body(Body::empty()).unwrap()).await.unwrap();
     assert_eq!((response.status(), &response.headers()["x-from"]), (StatusCode::OK, &"upstream".parse().unwrap()));
     let asked = front.endpoint.asked().pop().unwrap();
-    assert_eq!((asked.path.as_str(), &asked.headers["authorization"]), ("/v1/models?x=1", &"Bearer up".parse().unwrap()));
+    assert_eq!(
+        (asked.path.as_str(), &asked.headers["authorization"]),
+        ("/v1/models?x=1", &"Bearer up".parse().unwrap())
+    );
     let missing = Request::post("/v1/missing").header("host", "localhost").body(Body::from("x")).unwrap();
     assert_eq!(front.send(missing).await, (StatusCode::NOT_FOUND, Bytes::from("as it is")));
     for odd in ["{", "[]", "{\"messages\":\"x\"}"] {

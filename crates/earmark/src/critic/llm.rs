@@ -177,7 +177,8 @@ mod tests {
         let asked = asked.recv().unwrap();
         let body: Value = serde_json::from_str(&asked.body).unwrap();
         assert_eq!((asked.path.as_str(), &body["model"]), ("/v1/chat/completions", &json!("judge")));
-        let expected = "Question: where?\n\nNotes:\n[1] (2027-02-14) Ana: behind the boiler\n[2] (2027-02-14) Ana: 4471";
+        let expected =
+            "Question: where?\n\nNotes:\n[1] (2027-02-14) Ana: behind the boiler\n[2] (2027-02-14) Ana: 4471";
         assert_eq!(body["messages"][1]["content"], expected);
     }
 
