@@ -18,8 +18,11 @@ use crate::{
     problem::Problem,
 };
 
+/// What steers learning; gives the version then in force.
+type Verb = Box<dyn FnOnce(&Namespace) -> earmark::Result<i64> + Send>;
+
 /// Versions in the list.
-const SHOWN: usize = 50;
+const SHOWN: usize = 20;
 
 #[derive(Template)]
 #[template(path = "learning.html")]
@@ -78,7 +81,7 @@ pub(super) async fn steer(
 ) -> Shown {
     let namespace = caller.enter(fields.namespace(), Access::Admin)?;
     let version: Option<i64> = fields.number("version")?;
-    let work: Box<dyn FnOnce(&Namespace) -> earmark::Result<i64> + Send> = match (verb.as_str(), version) {
+    let work: Verb = match (verb.as_str(), version) {
         ("freeze", _) => Box::new(|memory| memory.freeze(true)),
         ("unfreeze", _) => Box::new(|memory| memory.freeze(false)),
         ("reset", _) => Box::new(Namespace::reset),

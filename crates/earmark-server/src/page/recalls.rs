@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Recalls in the list.
-const LIMIT: usize = 100;
+const LIMIT: usize = 50;
 /// Candidates of one recall.
 const CANDIDATES: usize = 12;
 

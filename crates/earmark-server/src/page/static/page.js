@@ -24,7 +24,7 @@ function draw(place, kind, data) {
     height: 240,
     scales: { x: { time: false }, y: { range: (u, low, high) => [Math.max(0, Math.min(low, 1) - 0.05), Math.min(1.02, high + 0.05)] } },
     axes: [
-      { ...axis(), label: "closed recalls", labelSize: 24 },
+      { ...axis(), label: "closed recalls", labelSize: 24, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] },
       { ...axis(), size: 56, values: (u, ticks) => ticks.map(percent) },
     ],
     series: [{ label: "closed recalls" }, ...lines(kind)],
