@@ -5,7 +5,7 @@ import { mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const { chromium } = createRequire(process.env.PLAYWRIGHT ?? import.meta.url)("playwright-core");
-const [url, question, out] = process.argv.slice(2);
+const [url, question, hint, out] = process.argv.slice(2);
 mkdirSync(out, { recursive: true });
 const PAGES = { overview: "/", ask: "/ui/ask", recalls: "/ui/recalls", memories: "/ui/memories", learning: "/ui/learning", settings: "/ui/settings" };
 const VIEWS = {
@@ -38,11 +38,12 @@ async function ask(page) {
 
 const places = (page) => page.$$eval("ol.slate .said", (found) => found.map((place) => place.textContent));
 
-// Feedback: the last of the slate is the one that helps, by keyboard alone.
+// Feedback by keyboard alone: what holds the hint helps, or else the last of the slate.
 const page = await open("feedback", VIEWS.desktop);
 await ask(page);
-const wanted = (await places(page)).at(-1);
-let place = (await places(page)).length;
+const first = await places(page);
+const wanted = first.find((text, i) => i > 0 && hint && text.includes(hint)) ?? first.at(-1);
+let place = first.indexOf(wanted) + 1;
 const before = place;
 for (let round = 0; round < 8 && place > 1; round++) {
   const slate = await places(page);

@@ -21,7 +21,8 @@ if [ -n "${demo:-}" ]; then
     started+=($!)
     wait_for "$work/demo-server" listening
     URL="$(sed -n 's/^listening on \(http:[^ ]*\).*/\1/p' "$work/demo-server")"
-    question="${QUESTION:-Who looks after the cat?}"
+    question="how do I get into Noor's flat?"
+    hint="4802"
 else
     for text in "The spare key hangs behind the boiler." "The key of the shed is blue." "A spare wheel lies in the cellar." \
         "The gate code is 4471." "Where the boiler stands it is warm." "The spare room is upstairs."; do
@@ -32,4 +33,4 @@ if [ -z "${PLAYWRIGHT:-}" ]; then
     npm install --silent --no-audit --no-fund --prefix "$work/node" playwright-core > /dev/null
     export PLAYWRIGHT="$work/node/package.json"
 fi
-node "$repository/scripts/check-page.mjs" "$URL" "$question" "$out"
+node "$repository/scripts/check-page.mjs" "$URL" "$question" "${hint:-}" "$out"
