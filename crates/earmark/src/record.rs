@@ -81,6 +81,15 @@ pub struct Memory {
     pub created_at: Timestamp,
 }
 
+impl Memory {
+    /// The memory as line `n` of a prompt: `[n] (day) author: text`, day and author where known.
+    pub(crate) fn numbered(&self, n: usize) -> String {
+        let day = self.occurred_at.map(|at| at.strftime("(%Y-%m-%d) ").to_string()).unwrap_or_default();
+        let author = self.author.as_deref().map(|author| format!("{author}: ")).unwrap_or_default();
+        format!("[{n}] {day}{author}{}", self.content)
+    }
+}
+
 /// What became of one [`NewMemory`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -155,7 +164,7 @@ pub struct RecallRequest {
     pub scope: Scope,
     /// Whether to spend critic calls.
     pub explore: Explore,
-    /// Most critic calls for this question; the recipe's own number if not given.
+    /// Most critic calls for this question, up to 50; the recipe's own number if not given.
     pub max_critic_calls: Option<usize>,
     /// Closes an earlier recall on the way.
     pub previous: Option<Previous>,
