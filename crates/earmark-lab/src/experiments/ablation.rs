@@ -30,7 +30,7 @@ const PARTS: [(&str, &str, Without); 11] = [
     ("no-past", "past feedback is not looked at; the weights are fitted", without(&[PAST_FEATURES..PAST_FEATURES + 3])),
     ("no-extra-arms", "meaning, words and ranks apart from the joint score", without(&[2..7])),
     ("no-turns-beside", "turns beside", without(&[7..9])),
-    ("no-session", "place in the session and what else it holds", without(&[21..24])),
+    ("no-place", "whether it opens its session", without(&[21..22])),
     ("no-authors", "who speaks, whom the question names", without(&[9..13])),
     ("no-times-and-numbers", "times, months and numbers", without(&[13..18])),
     ("no-form", "length and questions", without(&[18..21])),
@@ -171,7 +171,7 @@ mod tests {
         };
         assert_eq!((names("no-extra-arms")[0], names("no-extra-arms")[4]), ("meaning", "closest in words"));
         assert_eq!(names("no-turns-beside"), ["turn beside: meaning", "turn beside: words"]);
-        assert_eq!(names("no-session"), ["opens its session", "session: meaning", "session: words"]);
+        assert_eq!(names("no-place"), ["opens its session"]);
         assert_eq!((names("no-authors")[0], names("no-authors")[3]), ("author named", "said by an assistant"));
         assert_eq!(
             (names("no-times-and-numbers")[0], names("no-times-and-numbers")[4]),

@@ -182,7 +182,7 @@ impl Namespace {
             let (row, memory) = (gathered.rows[i], &gathered.memories[i]);
             evidence.facts = Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at);
             [evidence.previous, evidence.next] = beside.get(&row).copied().unwrap_or_default();
-            evidence.session = memory.session_id.as_deref().map(session_key);
+            evidence.in_session = memory.session_id.is_some();
             let vector = gathered.pool.memories().row(i).to_vec();
             evidence.past = hindsight(&speaking, &useful, row.0, &vector);
         }
@@ -198,11 +198,6 @@ impl Namespace {
         let vectors = self.store.vectors(&rows)?;
         Ok(rows.iter().map(|row| row.0).zip(vectors).filter(|(_, vector)| !vector.is_empty()).collect())
     }
-}
-
-fn session_key(session: &str) -> u64 {
-    let hash = blake3::hash(session.as_bytes());
-    u64::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]))
 }
 
 /// Runs the second on a thread of its own beside the first.
