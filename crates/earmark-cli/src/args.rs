@@ -112,7 +112,7 @@ pub(crate) enum Command {
     /// Serve the memory over HTTP, with MCP at /mcp/NAMESPACE
     ///
     /// Listens on this machine only, unless told otherwise; elsewhere callers need a key (see `earmark keys`).
-    /// GET /docs describes the API.
+    /// A page for people is at its address; GET /docs describes the API.
     Serve(Serve),
     /// Give any model endpoint a memory: an OpenAI-compatible proxy in front of it
     ///

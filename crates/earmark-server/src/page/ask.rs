@@ -129,7 +129,7 @@ pub(super) async fn show(
     Params(place): Params<Place>,
 ) -> Shown {
     let frame = Frame::of(&app, &caller, place.namespace.as_deref(), "/ui/ask").await?;
-    page(&app, frame, String::new(), TOP_K, true, None).await
+    page(&app, frame, String::new(), TOP_K, false, None).await
 }
 
 async fn page(app: &App, frame: Frame, query: String, top_k: usize, explore: bool, slate: Option<String>) -> Shown {

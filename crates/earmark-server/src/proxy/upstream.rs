@@ -17,9 +17,10 @@ use hyper_util::{
 use crate::problem::Problem;
 
 /// Headers that concern one connection, or only the proxy.
-const NOT_PASSED: [HeaderName; 10] = [
+const NOT_PASSED: [HeaderName; 11] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
+    header::EXPECT,
     header::HOST,
     header::ORIGIN,
     header::PROXY_AUTHENTICATE,
