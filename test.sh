@@ -7,6 +7,7 @@ scripts/fetch-models.sh minilm mpnet wordllama || echo "some weights could not b
 if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; fi
 if cargo clippy --version >/dev/null 2>&1; then
     cargo clippy --release --workspace --all-targets --locked -- -D warnings
+    cargo clippy --release -p earmark-lab --features models --locked -- -D warnings
 fi
 cargo test --release --workspace --locked
 # Each benchmark runs once at a small size, so that it cannot rot (the tests have built them).
