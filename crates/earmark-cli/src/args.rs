@@ -114,6 +114,12 @@ pub(crate) enum Command {
     /// Listens on this machine only, unless told otherwise; elsewhere callers need a key (see `earmark keys`).
     /// GET /docs describes the API.
     Serve(Serve),
+    /// Give any model endpoint a memory: an OpenAI-compatible proxy in front of it
+    ///
+    /// Point an application's base URL here (http://127.0.0.1:3278/v1). Each chat call gets what the memory holds for
+    /// its last user turn; the answer's citations close the loop, and the turns are remembered. The headers
+    /// X-Earmark-Namespace and X-Earmark-Session, and the call's `user`, say whose memory it is.
+    Proxy(Proxy),
     /// Serve one namespace to an MCP client over standard input and output
     Mcp(Mcp),
     /// Make, list and revoke the keys of servers
@@ -212,6 +218,12 @@ pub(crate) struct Recall {
     pub(crate) max_tokens: Option<usize>,
     #[command(flatten)]
     pub(crate) within: Within,
+    /// Let the critic judge slates: EARMARK_CRITIC_URL and EARMARK_CRITIC_MODEL name it
+    #[arg(long, value_enum, default_value_t = Exploring::Off, value_name = "WHEN")]
+    pub(crate) explore: Exploring,
+    /// Most calls of the critic
+    #[arg(long, value_name = "N")]
+    pub(crate) max_critic_calls: Option<usize>,
     /// Close an earlier recall: its id
     #[arg(long, value_name = "RECALL_ID", requires = "closing")]
     pub(crate) previous: Option<String>,
@@ -221,9 +233,23 @@ pub(crate) struct Recall {
     /// The answer given after the earlier recall, with its [n] citations
     #[arg(long, value_name = "TEXT", group = "closing", requires = "previous")]
     pub(crate) previous_answer: Option<String>,
+    /// Answer nothing unless some memory fits with at least this chance, 0 to 1
+    #[arg(long, value_name = "CHANCE")]
+    pub(crate) min_confidence: Option<f32>,
     /// Print only the numbered context for a prompt
     #[arg(long)]
     pub(crate) context: bool,
+}
+
+/// Whether to spend critic calls.
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum Exploring {
+    /// Answer from what was learned
+    Off,
+    /// Until the calls are spent
+    On,
+    /// Until little is left to find
+    Auto,
 }
 
 /// What silence means.
@@ -347,6 +373,31 @@ pub(crate) struct Serve {
     /// Offer the tool `refine` over MCP
     #[arg(long)]
     pub(crate) refine_tool: bool,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+/// Arguments of `proxy`.
+#[derive(Debug, Args)]
+pub(crate) struct Proxy {
+    /// Base address of the model endpoint, with or without /v1; conversations are sent there
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: Option<String>,
+    /// Address and port to listen on [default: 127.0.0.1:3278]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Ask for a key (header X-Earmark-Key) on this machine too
+    #[arg(long)]
+    pub(crate) require_key: bool,
+    /// A name under which the proxy may be addressed, besides localhost; may be repeated
+    #[arg(long = "allowed-host", value_name = "NAME")]
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Memories in the context [default: 5]
+    #[arg(long, short = 'k', value_name = "N")]
+    pub(crate) top_k: Option<usize>,
+    /// About how many tokens the context may have
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<usize>,
     #[command(flatten)]
     pub(crate) log: Log,
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use anstream::eprintln;
 use earmark::{
     Earmark, Error, Namespace, Params, Result,
+    critic::LlmOptions,
     encode::{Encoder, LocalOptions, Remote, RemoteOptions, open_local},
 };
 
-use crate::settings::{EncoderConfig, Settings};
+use crate::settings::{CriticConfig, EncoderConfig, Settings};
 
 /// The encoder used when none is named.
 pub(crate) const DEFAULT_ENCODER: &str = "all-MiniLM-L6-v2";
@@ -66,6 +67,15 @@ pub(crate) fn load_encoder(config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {
             Ok(Arc::from(open_local(config.model.as_deref().unwrap_or(DEFAULT_ENCODER), &options)?))
         }
     }
+}
+
+/// The critic that the settings name, if any.
+pub(crate) fn critic_options(config: &CriticConfig) -> Result<Option<LlmOptions>> {
+    let Some(url) = &config.url else { return Ok(None) };
+    let missing = || Error::invalid("critic.model", "is not set; the critic's endpoint needs the name of its model");
+    let model = config.model.as_deref().ok_or_else(missing)?;
+    let key_variable = config.key_env.clone().unwrap_or_else(|| "EARMARK_CRITIC_KEY".to_owned());
+    Ok(Some(LlmOptions { key_variable: Some(key_variable), ..LlmOptions::new(url, model) }))
 }
 
 fn remote(url: &str, config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {

@@ -23,6 +23,38 @@ pub(crate) struct ConfigFile {
     pub(crate) encoder: EncoderConfig,
     /// How `serve` listens.
     pub(crate) server: ServerConfig,
+    /// Who judges slates.
+    pub(crate) critic: CriticConfig,
+    /// What `proxy` stands in front of.
+    pub(crate) proxy: ProxyConfig,
+}
+
+/// What `proxy` stands in front of; its flags say it too.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ProxyConfig {
+    /// Base address of the model endpoint.
+    pub(crate) upstream: Option<String>,
+    /// Address and port to listen on.
+    pub(crate) listen: Option<String>,
+}
+
+/// Who judges slates: an OpenAI-compatible chat endpoint. Without an address there is none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CriticConfig {
+    /// Base address; questions and memories are sent there.
+    pub(crate) url: Option<String>,
+    /// The model's name.
+    pub(crate) model: Option<String>,
+    /// Name of the environment variable that holds the key; `EARMARK_CRITIC_KEY` if not set.
+    pub(crate) key_env: Option<String>,
+    /// Namespaces whose open recalls a server lets it close; `*` is every one.
+    pub(crate) namespaces: Vec<String>,
+    /// Age in seconds at which it closes them.
+    pub(crate) close_after: Option<u64>,
+    /// Most calls a minute for that.
+    pub(crate) calls_a_minute: Option<u32>,
 }
 
 /// How `serve` listens; its flags say it too.
@@ -65,6 +97,8 @@ pub(crate) struct Settings {
     pub(crate) recipe: String,
     pub(crate) encoder: EncoderConfig,
     pub(crate) server: ServerConfig,
+    pub(crate) critic: CriticConfig,
+    pub(crate) proxy: ProxyConfig,
     pub(crate) config_file: Option<PathBuf>,
     #[serde(skip)]
     pub(crate) json: bool,
@@ -89,6 +123,8 @@ pub(crate) fn resolve(flags: &Global) -> Result<Settings> {
         recipe: flags.recipe.clone().or(read.recipe).unwrap_or_else(|| "default".to_owned()),
         encoder,
         server: read.server,
+        critic: read.critic,
+        proxy: read.proxy,
         config_file: file,
         json: flags.json,
         quiet: flags.quiet,
@@ -112,18 +148,22 @@ fn read(file: Option<&Path>) -> Result<ConfigFile> {
 /// Settings of one word.
 const PLAIN: [&str; 3] = ["DATA_DIR", "NAMESPACE", "RECIPE"];
 /// Variables that are read elsewhere.
-const OTHERS: [&str; 3] = ["CONFIG", "ENCODER", "MODELS"];
+const OTHERS: [&str; 3] = ["CONFIG", "MODELS", "CRITIC_KEY"];
+/// Settings in a section that have a short name too.
+const SHORT: [(&str, &str); 3] =
+    [("ENCODER", "ENCODER__MODEL"), ("CRITIC_URL", "CRITIC__URL"), ("CRITIC_MODEL", "CRITIC__MODEL")];
 
 /// Settings of a section of the file.
 fn in_section(rest: &str) -> bool {
-    rest.starts_with("ENCODER__") || rest.starts_with("SERVER__")
+    ["ENCODER__", "SERVER__", "CRITIC__", "PROXY__"].iter().any(|section| rest.starts_with(section))
 }
 
 /// `EARMARK_*` variables that nothing reads: typos, most likely.
 pub(crate) fn unknown_variables() -> Vec<String> {
     let unknown = |name: &String| {
         let rest = name.strip_prefix("EARMARK_");
-        rest.is_some_and(|rest| !PLAIN.contains(&rest) && !OTHERS.contains(&rest) && !in_section(rest))
+        let short = |rest: &str| SHORT.iter().any(|(short, _)| *short == rest);
+        rest.is_some_and(|rest| !PLAIN.contains(&rest) && !OTHERS.contains(&rest) && !in_section(rest) && !short(rest))
     };
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(unknown).collect()
 }
@@ -134,14 +174,12 @@ fn known_variables() -> config::Map<String, String> {
         let rest = name.strip_prefix("EARMARK_").unwrap_or_default();
         PLAIN.contains(&rest) || in_section(rest)
     };
-    let alias = std::env::var("EARMARK_ENCODER")
-        .ok()
-        .filter(|model| !model.is_empty())
-        .map(|model| ("EARMARK_ENCODER__MODEL".to_owned(), model));
+    let value = |name: &str| std::env::var(format!("EARMARK_{name}")).ok().filter(|value| !value.is_empty());
+    let short = SHORT.iter().filter_map(|(short, long)| Some((format!("EARMARK_{long}"), value(short)?)));
     // Not `vars`, which panics on a variable that is not Unicode.
     let texts =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    texts.filter(|(name, _)| ours(name)).chain(alias).collect()
+    texts.filter(|(name, _)| ours(name)).chain(short).collect()
 }
 
 fn config_path(flags: &Global) -> Result<Option<PathBuf>> {

@@ -190,7 +190,7 @@ impl<'a> Index<'a> {
             facts: self.facts[row].clone(),
             previous: beside(row.checked_sub(1)),
             next: beside(Some(row + 1)),
-            session: session(row).map(session_key),
+            in_session: session(row).is_some(),
             past: Hindsight::default(),
         }
     }
@@ -205,9 +205,4 @@ fn count(words: &[String]) -> HashMap<String, u32> {
 /// The date in words, as the product's word index has it.
 fn date_words(memory: &LabMemory) -> String {
     memory.occurred_at.map(|at| at.strftime("%-d %B %Y ").to_string()).unwrap_or_default()
-}
-
-fn session_key(session: &str) -> u64 {
-    let hash = blake3::hash(session.as_bytes());
-    u64::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]))
 }

@@ -58,7 +58,8 @@ impl Caller {
     }
 }
 
-fn word(access: Access) -> &'static str {
+/// A level as it is written.
+pub(crate) fn word(access: Access) -> &'static str {
     match access {
         Access::Read => "read",
         Access::Write => "write",
@@ -81,8 +82,13 @@ pub(crate) async fn identify(State(app): State<App>, mut request: Request, next:
 }
 
 fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
-    match presented(headers) {
-        None if app.config().needs_key() => Err(unauthorized("a key is needed: send `Authorization: Bearer KEY`")),
+    known(app, presented(headers), "a key is needed: send `Authorization: Bearer KEY`")
+}
+
+/// Who presents this key; `needed` is said where there has to be one.
+pub(crate) fn known(app: &App, key: Option<&str>, needed: &str) -> Result<Caller, Problem> {
+    match key {
+        None if app.config().needs_key() => Err(unauthorized(needed)),
         None => Ok(Caller::Local),
         Some(text) => {
             let found = app.keys().find(text)?;
@@ -91,8 +97,24 @@ fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     }
 }
 
+/// As [`identify`] where `Authorization` is somebody else's: the key is in `x-earmark-key`.
+pub(crate) async fn identify_beside(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    if OPEN.contains(&request.uri().path()) {
+        return Ok(next.run(request).await);
+    }
+    let key = request.headers().get("x-earmark-key").map(|value| value.to_str().unwrap_or(""));
+    let caller = known(&app, key, "a key is needed: send it as `x-earmark-key`")?;
+    tracing::Span::current().record("caller", caller.name());
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
 /// The key in `Authorization: Bearer` (or `Token`, as mem0's clients say), or in `x-api-key`.
-fn presented(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn presented(headers: &HeaderMap) -> Option<&str> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         // What cannot be read is a wrong key, not none.
         let value = value.to_str().unwrap_or("");

@@ -3,14 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::http::StatusCode;
-use earmark::{Earmark, Error, Namespace};
+use earmark::{Earmark, Error, Namespace, critic::LlmCritic};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
     time::timeout,
 };
 
-use crate::{config::Config, keys::Keys, learner::Learner, metrics::Metrics, problem::Problem};
+use crate::{
+    config::{Config, CriticConfig},
+    critic::Watch,
+    keys::Keys,
+    learner::Learner,
+    metrics::Metrics,
+    problem::Problem,
+};
 
 /// A running server, apart from its sockets. Cheap to clone.
 #[derive(Clone)]
@@ -20,7 +27,9 @@ struct Inner {
     earmark: Arc<Earmark>,
     config: Config,
     keys: Keys,
-    learner: Learner,
+    learner: Arc<Learner>,
+    critic: Option<Arc<LlmCritic>>,
+    watch: Option<Watch>,
     metrics: Arc<Metrics>,
     permits: Arc<Semaphore>,
 }
@@ -38,7 +47,8 @@ impl App {
     /// Serves `earmark`, whose settings should leave learning to the server (`learn_at_once: false`).
     ///
     /// # Errors
-    /// Those of the key file; [`Error::InvalidInput`] where a key is needed and there is none.
+    /// Those of the key file; [`Error::InvalidInput`] where a key is needed and there is none, or for a critic that
+    /// cannot be called.
     pub fn new(earmark: Earmark, config: Config) -> earmark::Result<App> {
         let keys = Keys::open(&earmark.path())?;
         if config.needs_key() && keys.list()?.is_empty() {
@@ -50,9 +60,14 @@ impl App {
         }
         let earmark = Arc::new(earmark);
         let metrics = Arc::new(Metrics::default());
-        let learner = Learner::start(earmark.clone(), metrics.clone());
+        let learner = Arc::new(Learner::start(earmark.clone(), metrics.clone()));
+        let open = |critic: &CriticConfig| LlmCritic::open(&critic.options).map(Arc::new);
+        let critic = config.critic.as_ref().map(open).transpose()?;
+        let watch = config.critic.as_ref().zip(critic.clone()).and_then(|(config, critic)| {
+            Watch::start(config.clone(), critic, earmark.clone(), learner.clone(), metrics.clone())
+        });
         let permits = Arc::new(Semaphore::new(config.concurrency));
-        Ok(App(Arc::new(Inner { earmark, config, keys, learner, metrics, permits })))
+        Ok(App(Arc::new(Inner { earmark, config, keys, learner, critic, watch, metrics, permits })))
     }
 
     /// Its limits and switches.
@@ -75,6 +90,11 @@ impl App {
         &self.0.metrics
     }
 
+    /// Who judges slates, if anybody.
+    pub fn critic(&self) -> Option<&Arc<LlmCritic>> {
+        self.0.critic.as_ref()
+    }
+
     /// Learns from closed recalls of the namespace soon, in the background.
     pub fn learn_soon(&self, namespace: &str) {
         self.0.learner.wake(namespace);
@@ -82,6 +102,9 @@ impl App {
 
     /// Waits until the learning that was asked for is done. Nothing more is learned in the background then.
     pub fn finish(&self) {
+        if let Some(watch) = &self.0.watch {
+            watch.finish();
+        }
         self.0.learner.finish();
     }
 
@@ -119,7 +142,25 @@ impl App {
         F: FnOnce(&Namespace) -> earmark::Result<T> + Send + 'static,
     {
         const LONG: Duration = Duration::from_secs(24 * 3600);
-        self.run_for(LONG, move |earmark| work(&*open(earmark, &namespace, missing)?)).await
+        self.with_for(LONG, namespace, missing, work).await
+    }
+
+    /// As [`App::with`], with a limit of its own.
+    ///
+    /// # Errors
+    /// As [`App::with`].
+    pub async fn with_for<T, F>(
+        &self,
+        limit: Duration,
+        namespace: String,
+        missing: Missing,
+        work: F,
+    ) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Namespace) -> earmark::Result<T> + Send + 'static,
+    {
+        self.run_for(limit, move |earmark| work(&*open(earmark, &namespace, missing)?)).await
     }
 
     async fn run_for<T, F>(&self, limit: Duration, work: F) -> Result<T, Problem>

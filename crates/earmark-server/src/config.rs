@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use earmark::critic::LlmOptions;
+
 /// Port that is listened on unless told otherwise.
 pub const DEFAULT_PORT: u16 = 3277;
 
@@ -30,6 +32,28 @@ pub struct Config {
     pub refine_tool: bool,
     /// Whether texts of memories and questions may appear in the log.
     pub log_content: bool,
+    /// Who judges slates, if anybody; questions and memories are sent there.
+    pub critic: Option<CriticConfig>,
+}
+
+/// A critic, and what it does by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CriticConfig {
+    /// How it is called.
+    pub options: LlmOptions,
+    /// Namespaces whose open recalls it closes; `*` is every one, none by default.
+    pub namespaces: Vec<String>,
+    /// Age at which it closes them.
+    pub close_after: Duration,
+    /// Most calls a minute for that.
+    pub calls_a_minute: u32,
+}
+
+impl CriticConfig {
+    /// A critic that is called when a recall asks for it.
+    pub fn new(options: LlmOptions) -> CriticConfig {
+        CriticConfig { options, namespaces: Vec::new(), close_after: Duration::from_secs(600), calls_a_minute: 10 }
+    }
 }
 
 impl Default for Config {
@@ -45,6 +69,7 @@ impl Default for Config {
             timeout: Duration::from_secs(30),
             refine_tool: false,
             log_content: false,
+            critic: None,
         }
     }
 }

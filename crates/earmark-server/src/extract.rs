@@ -113,7 +113,8 @@ fn check_type(headers: &HeaderMap, accepted: &[&str]) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
 }
 
-async fn read(request: Request, app: &App) -> Result<Bytes, Problem> {
+/// The body, within the limits of size and time.
+pub(crate) async fn read(request: Request, app: &App) -> Result<Bytes, Problem> {
     let config = app.config();
     let too_large = || {
         let detail = format!("the body has more than {} bytes; send it in parts", config.max_body_bytes);

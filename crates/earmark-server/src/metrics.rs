@@ -128,6 +128,14 @@ impl Metrics {
     }
 }
 
+/// How often the critic was called, and how often in vain, in the same format.
+pub(crate) fn critic_text(calls: u64, failures: u64) -> String {
+    let mut out = String::new();
+    counter(&mut out, "earmark_critic_calls_total", "Slates shown to the critic.", calls);
+    counter(&mut out, "earmark_critic_failures_total", "Critic calls without a verdict.", failures);
+    out
+}
+
 impl Times {
     fn add(&mut self, seconds: f64) {
         let reached = BOUNDS.iter().zip(&mut self.buckets).filter(|(bound, _)| seconds <= **bound);

@@ -196,6 +196,8 @@ pub struct Recall {
     pub previous: Option<PreviousRecall>,
     /// The vector of the query, if you have it already.
     pub query_vector: Option<Vec<f32>>,
+    /// Answer nothing rather than something of which no memory fits with at least this chance, 0 to 1.
+    pub min_confidence: Option<f32>,
 }
 
 /// What became of an earlier recall.
@@ -228,6 +230,7 @@ impl Recall {
             max_critic_calls: self.max_critic_calls,
             previous,
             query_vector: self.query_vector,
+            min_confidence: self.min_confidence,
         })
     }
 }

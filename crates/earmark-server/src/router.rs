@@ -20,6 +20,7 @@ use crate::{
     guard::refuse_foreign,
     mcp,
     observe::observe,
+    page,
     problem::Problem,
     routes::{docs, health, learning, mem0, memories, namespaces, recalls, transfer},
 };
@@ -94,21 +95,22 @@ pub fn router(app: &App) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(app.clone(), identify))
+        .merge(page::routes(app))
         .layer(from_fn_with_state(app.clone(), refuse_foreign))
         .layer(CatchPanicLayer::custom(broke))
         .layer(from_fn_with_state(app.clone(), observe))
 }
 
-async fn nothing_here() -> Problem {
+pub(crate) async fn nothing_here() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path; GET /docs lists what there is")
 }
 
-async fn not_so() -> Problem {
+pub(crate) async fn not_so() -> Problem {
     let detail = "this path does not take that method; GET /docs lists what it takes";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
-fn broke(panic: Box<dyn Any + Send + 'static>) -> Response {
+pub(crate) fn broke(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     tracing::error!(panic = text.unwrap_or("no text"), "a handler broke off");
     let detail = "the call broke off; the server's log says why";

@@ -16,7 +16,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{app::App, router::router};
+use crate::{
+    app::App,
+    proxy::{Proxy, proxy_router},
+    router::router,
+};
 
 /// Time that requests under way are given at the end.
 const GRACE: Duration = Duration::from_secs(30);
@@ -24,7 +28,20 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Serves `app` on `listener` until `end` comes; then no more is accepted, requests under way are answered, and what
 /// was closed by feedback is learned.
 pub async fn serve(app: &App, listener: TcpListener, end: impl Future<Output = ()>) {
-    let router = router(app);
+    answer(app, router(app), listener, end).await;
+    finish(app).await;
+}
+
+/// As [`serve`], for a proxy; what follows the last answers is done too.
+pub async fn serve_proxy(proxy: &Proxy, listener: TcpListener, end: impl Future<Output = ()>) {
+    answer(proxy.app(), proxy_router(proxy), listener, end).await;
+    if timeout(GRACE, proxy.settle()).await.is_err() {
+        tracing::warn!("some answers were not remembered in time");
+    }
+    finish(proxy.app()).await;
+}
+
+async fn answer(app: &App, router: Router, listener: TcpListener, end: impl Future<Output = ()>) {
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(app.config().max_connections));
     let mut end = std::pin::pin!(end);
@@ -39,6 +56,9 @@ pub async fn serve(app: &App, listener: TcpListener, end: impl Future<Output = (
     if timeout(GRACE, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests were not finished in time");
     }
+}
+
+async fn finish(app: &App) {
     let learning = app.clone();
     if spawn_blocking(move || learning.finish()).await.is_err() {
         tracing::warn!("the last learning broke off; it is made up for later");

@@ -43,8 +43,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use filter::Filter;
 pub use memory::{
     Change, Earmark, ExplainedCandidate, ExplainedRound, Explanation, Forget, GateReport, GateState, Imported, Judge,
-    LabelCounts, LearningStatus, LearningVersion, MAX_CONTENT_BYTES, MAX_ITEMS, MAX_QUERY_BYTES, MAX_TOP_K, Namespace,
-    Neighbour, Overview, PastRecall, ReembedReport, Refused, Settings, messages,
+    LabelCounts, LearningStatus, LearningVersion, MAX_CONTENT_BYTES, MAX_CRITIC_CALLS, MAX_ITEMS, MAX_QUERY_BYTES,
+    MAX_TOP_K, Namespace, Neighbour, Overview, PastRecall, ReembedReport, Refused, Settings, messages,
 };
 pub use params::{
     FinalSlate, Initialisation, LogProbability, Optimizer, Params, Probability, Recipe, ReplaySampling,

@@ -81,6 +81,15 @@ pub struct Memory {
     pub created_at: Timestamp,
 }
 
+impl Memory {
+    /// The memory as line `n` of a prompt: `[n] (day) author: text`, day and author where known.
+    pub(crate) fn numbered(&self, n: usize) -> String {
+        let day = self.occurred_at.map(|at| at.strftime("(%Y-%m-%d) ").to_string()).unwrap_or_default();
+        let author = self.author.as_deref().map(|author| format!("{author}: ")).unwrap_or_default();
+        format!("[{n}] {day}{author}{}", self.content)
+    }
+}
+
 /// What became of one [`NewMemory`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -155,12 +164,14 @@ pub struct RecallRequest {
     pub scope: Scope,
     /// Whether to spend critic calls.
     pub explore: Explore,
-    /// Most critic calls for this question; the recipe's own number if not given.
+    /// Most critic calls for this question, up to 50; the recipe's own number if not given.
     pub max_critic_calls: Option<usize>,
     /// Closes an earlier recall on the way.
     pub previous: Option<Previous>,
     /// The vector of the query `[d]`, if the caller has it already.
     pub query_vector: Option<Vec<f32>>,
+    /// Answer nothing rather than something of which no memory fits with at least this chance, in [0, 1].
+    pub min_confidence: Option<f32>,
 }
 
 impl RecallRequest {
@@ -217,8 +228,11 @@ pub struct Recall {
     pub results: Vec<Recalled>,
     /// The results as numbered text for a prompt: `[1] ...` a line.
     pub context: String,
-    /// Whether nothing fitting was found.
+    /// Whether nothing fitting was found: no memory at all, or less confidence than was asked for.
     pub abstained: bool,
+    /// Estimated chance, in [0, 1], that at least one of the memories is useful; the more feedback, the better it
+    /// fits. `None` under the `paper` recipe, whose scores are no odds.
+    pub confidence: Option<f32>,
     /// Calls of the critic that were spent.
     pub critic_calls: usize,
     /// Wall time.

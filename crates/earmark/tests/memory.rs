@@ -3,13 +3,15 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Barrier},
+    time::Duration,
 };
 
 use earmark::{
-    Earmark, Error, Explore, Feedback, Filter, Forget, Namespace, NewMemory, Params, Previous, Recall, RecallRequest,
-    Recipe, Result, Scope, Settings, Uncited,
+    Earmark, Error, Explore, Feedback, Filter, Forget, GateState, Memory, Namespace, NewMemory, Params, Previous,
+    Recall, RecallRequest, Recipe, Result, Scope, Settings, Uncited,
     encode::{Encoder, Side},
     messages,
+    recall::Label,
 };
 use serde_json::{Value, json};
 
@@ -744,6 +746,40 @@ fn namespaces_share_nothing() {
 }
 
 #[test]
+fn a_judge_closes_what_was_left_open() {
+    let namespace = Home::new().open_default();
+    let ids = store(&namespace, &["The gate code is 4471.", "The gate is green."]);
+    let asked: Vec<String> = (0..3).map(|i| ask(&namespace, &format!("gate code {i}"), 2).recall_id).collect();
+    assert!(namespace.left_open(Duration::from_secs(3600), None, 9).unwrap().is_empty(), "all are too young");
+    assert_eq!(namespace.left_open(Duration::ZERO, None, 2).unwrap(), asked[..2]);
+    assert_eq!(namespace.left_open(Duration::ZERO, Some(&asked[0]), 9).unwrap(), asked[1..]);
+    let mut by_code = |question: &str, memories: &[&Memory]| {
+        assert!(question.starts_with("gate code"));
+        Ok(memories.iter().map(|m| Some(Label::from_useful(m.content.contains("4471")))).collect())
+    };
+    let report = namespace.judge_open(&asked[0], &mut by_code).unwrap();
+    assert_eq!((report.closed, &report.useful, &report.not_useful), (true, &ids[..1].to_vec(), &ids[1..].to_vec()));
+    assert_eq!(namespace.learning().unwrap().labels["critic"].useful, 1);
+    assert!(matches!(namespace.judge_open(&asked[0], &mut by_code), Err(Error::Conflict { .. })));
+    let mut silent = |_: &str, memories: &[&Memory]| Ok(vec![None; memories.len()]);
+    assert!(!namespace.judge_open(&asked[1], &mut silent).unwrap().closed);
+    let mut broken = |_: &str, _: &[&Memory]| Err(Error::Remote { url: "u".into(), reason: "down".into() });
+    assert!(namespace.judge_open(&asked[1], &mut broken).is_err());
+    assert_eq!(namespace.left_open(Duration::ZERO, None, 9).unwrap(), asked[1..]);
+}
+
+#[test]
+fn exploring_has_a_limit_and_needs_a_critic() {
+    let namespace = Home::new().open_default();
+    store(&namespace, &["The gate code is 4471."]);
+    let request = RecallRequest { explore: Explore::On, ..RecallRequest::new("gate") };
+    assert!(namespace.recall(&request).unwrap_err().to_string().contains("EARMARK_CRITIC_URL"));
+    let request = RecallRequest { max_critic_calls: Some(51), ..request };
+    let mut judge = |_: &str, memories: &[&Memory]| Ok(vec![None; memories.len()]);
+    assert!(namespace.recall_judged(&request, &mut judge).unwrap_err().to_string().contains("at most 50"));
+}
+
+#[test]
 fn max_tokens_cuts_the_answer() {
     let namespace = Home::new().open_default();
     store(&namespace, &UNRELATED);
@@ -753,4 +789,34 @@ fn max_tokens_cuts_the_answer() {
     assert!(recall.context.starts_with("[1] "));
     let recipes = [Params::default().recipe, Params::paper().recipe];
     assert_eq!(recipes, [Recipe::Default, Recipe::Paper]);
+}
+
+#[test]
+fn a_recall_that_is_not_sure_enough_abstains() {
+    let namespace = Home::new().open_default();
+    store(&namespace, &UNRELATED);
+    let with = |least: f32| RecallRequest { min_confidence: Some(least), ..RecallRequest::new("the") };
+    let sure = namespace.recall(&with(0.0)).unwrap();
+    let confidence = sure.confidence.unwrap();
+    assert!(!sure.abstained && (0.0..1.0).contains(&confidence));
+    let unsure = namespace.recall(&with(1.0)).unwrap();
+    assert!(unsure.abstained && unsure.results.is_empty() && unsure.context.is_empty());
+    assert_eq!(unsure.confidence, Some(confidence));
+    assert!(namespace.recall(&with(1.5)).is_err());
+}
+
+#[test]
+fn the_gate_is_in_shadow_until_labels_are_believed() {
+    let namespace = Home::new().open_default();
+    store(&namespace, &UNRELATED);
+    let gate = || namespace.learning().unwrap().gate.unwrap();
+    assert_eq!((gate().state, gate().compared), (GateState::Shadow, 0));
+    let recall = ask(&namespace, "the", 3);
+    let ids: Vec<String> = recall.results.iter().map(|result| result.memory.id.clone()).collect();
+    let feedback = Feedback { useful: vec![ids[2].clone()], not_useful: ids[..2].to_vec(), ..Feedback::default() };
+    namespace.feedback(&recall.recall_id, &feedback).unwrap();
+    let after = gate();
+    assert_eq!((after.state, after.compared), (GateState::Active, 1));
+    assert_eq!(after.static_agreement, after.learned_agreement, "before its labels were learned from, nothing was");
+    assert!(namespace.learning().unwrap().in_words().contains("learned order ranks"));
 }

@@ -56,6 +56,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Namespaces { remove: None, .. } => namespaces::list(&settings),
         Command::Doctor { repair } => return doctor::run(&settings, repair),
         Command::Serve(args) => serve::run(&settings, &args),
+        Command::Proxy(args) => serve::proxy(&settings, &args),
         Command::Mcp(args) => serve::mcp(&settings, &args),
         Command::Keys(verb) => keys::run(&settings, verb),
         Command::Demo { questions, keep } => demo::run(&settings, questions, keep),

@@ -1,11 +1,12 @@
 //! `earmark recall` and `earmark refine`.
 
 use anstyle::Style;
-use earmark::{Previous, RecallRequest, Result};
+use earmark::{Explore, Namespace, Previous, RecallRequest, Result, critic::LlmCritic};
 
 use super::{existing, feedback::labels, print_json, print_text, read_text, scope};
 use crate::{
-    args::{Recall, Refine},
+    args::{Exploring, Recall, Refine},
+    open::critic_options,
     render::{cell, day, printable, printable_lines, shortened, table},
     settings::Settings,
 };
@@ -23,20 +24,42 @@ pub(crate) fn run(settings: &Settings, args: Recall) -> Result<()> {
         max_tokens: args.max_tokens,
         scope: scope(&args.within)?,
         previous,
+        explore: match args.explore {
+            Exploring::Off => Explore::Off,
+            Exploring::On => Explore::On,
+            Exploring::Auto => Explore::Auto,
+        },
+        max_critic_calls: args.max_critic_calls,
+        min_confidence: args.min_confidence,
         ..Default::default()
     };
     let namespace = existing(settings)?;
-    let recall = namespace.recall(&request)?;
+    let recall = ask(settings, &namespace, &request)?;
     match (settings.json, args.context) {
         (true, _) => print_json(&recall),
         (_, true) => print_text(&printable_lines(&recall.context)),
-        _ if recall.results.is_empty() => print_empty(settings, &namespace),
+        _ if recall.results.is_empty() => print_empty(settings, &namespace, recall.confidence),
         _ => print(&recall),
     }
 }
 
+/// Asks, with the critic of the settings where the question is to be explored.
+fn ask(settings: &Settings, namespace: &Namespace, request: &RecallRequest) -> Result<earmark::Recall> {
+    let wanted = request.explore != Explore::Off;
+    let options = if wanted { critic_options(&settings.critic)? } else { None };
+    let Some(options) = options else { return namespace.recall(request) };
+    let critic = LlmCritic::open(&options)?;
+    namespace.recall_judged(request, &mut |question, shown| critic.judge(question, shown))
+}
+
 /// Says why nothing was found.
-fn print_empty(settings: &Settings, namespace: &earmark::Namespace) -> Result<()> {
+fn print_empty(settings: &Settings, namespace: &Namespace, confidence: Option<f32>) -> Result<()> {
+    if let Some(confidence) = confidence.filter(|chance| *chance > 0.0) {
+        return print_text(&format!(
+            "nothing found: that one of the best memories fits has a chance of {:.0} %, less than --min-confidence",
+            100.0 * confidence
+        ));
+    }
     match namespace.overview()?.memories {
         0 => print_text(&format!(
             "nothing found: namespace `{}` in {} holds no memory yet",

@@ -1,5 +1,6 @@
 //! The binary as a stranger meets it: every verb through real processes, with an encoder stub on loopback.
 
+mod critic;
 mod damage;
 mod demo;
 mod encoder;

@@ -61,7 +61,7 @@ fn reply(stream: &TcpStream, paths: &Mutex<Vec<String>>, answer: &Answer) {
     reader.read_exact(&mut body).unwrap();
     paths.lock().unwrap().push(head.split(' ').nth(1).unwrap_or_default().to_owned());
     let asked: Value = serde_json::from_slice(&body).unwrap();
-    let texts: Vec<String> = serde_json::from_value(asked["input"].clone()).unwrap();
+    let texts: Vec<String> = serde_json::from_value(asked["input"].clone()).unwrap_or_default();
     let (status, answer) = answer(&texts);
     let body = answer.to_string();
     let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());

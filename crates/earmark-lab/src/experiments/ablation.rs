@@ -20,7 +20,7 @@ use crate::rows::{self, Row, RunKey};
 const NOTHING: Without = Without { features: &[], fitting: false, trust: false, gate: false };
 
 /// Name, what it means, and what is left out. The ranges are those of the feature table, which a test holds to it.
-const PARTS: [(&str, &str, Without); 10] = [
+const PARTS: [(&str, &str, Without); 11] = [
     ("whole", "nothing is left out", NOTHING),
     (
         "no-fitting",
@@ -29,7 +29,8 @@ const PARTS: [(&str, &str, Without); 10] = [
     ),
     ("no-past", "past feedback is not looked at; the weights are fitted", without(&[PAST_FEATURES..PAST_FEATURES + 3])),
     ("no-extra-arms", "meaning, words and ranks apart from the joint score", without(&[2..7])),
-    ("no-neighbours", "turns beside, session", without(&[7..9, 21..24])),
+    ("no-turns-beside", "turns beside", without(&[7..9])),
+    ("no-place", "whether it opens its session", without(&[21..22])),
     ("no-authors", "who speaks, whom the question names", without(&[9..13])),
     ("no-times-and-numbers", "times, months and numbers", without(&[13..18])),
     ("no-form", "length and questions", without(&[18..21])),
@@ -169,10 +170,8 @@ mod tests {
             without.features.iter().flat_map(|range| FEATURE_NAMES[range.clone()].iter().copied()).collect()
         };
         assert_eq!((names("no-extra-arms")[0], names("no-extra-arms")[4]), ("meaning", "closest in words"));
-        assert_eq!(
-            names("no-neighbours"),
-            ["turn beside: meaning", "turn beside: words", "opens its session", "session: meaning", "session: words"]
-        );
+        assert_eq!(names("no-turns-beside"), ["turn beside: meaning", "turn beside: words"]);
+        assert_eq!(names("no-place"), ["opens its session"]);
         assert_eq!((names("no-authors")[0], names("no-authors")[3]), ("author named", "said by an assistant"));
         assert_eq!(
             (names("no-times-and-numbers")[0], names("no-times-and-numbers")[4]),

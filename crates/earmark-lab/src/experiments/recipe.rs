@@ -7,13 +7,9 @@ use std::ops::Range;
 use anyhow::Result;
 use earmark::Params;
 use earmark::critic::{Critic, Quality, Simulated};
-use earmark::learn::{
-    Example, Gate, Past, PastLabel, PastQuestion, Prior, agreement, fit, hindsight, logit, probability,
-};
+use earmark::learn::{Gate, Past, PastLabel, PastQuestion, Ranker, hindsight, probability, static_agreement};
 use earmark::random::{Random, Seeded};
-use earmark::recall::{
-    Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_PRECISION, STATIC_WEIGHTS, top_k,
-};
+use earmark::recall::{Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_WEIGHTS, top_k};
 
 use crate::evidence::Prepared;
 use crate::metrics::Scores;
@@ -63,13 +59,11 @@ impl Without {
     }
 }
 
-/// The learned state: weights, whether they may rank, and past.
+/// The learned state: the ranker and the past.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Weights `[F]`.
-    pub weights: Vec<f64>,
-    /// Whether they may rank.
-    pub gate: Gate,
+    /// Weights and gate.
+    pub ranker: Ranker,
     /// How often the gate has changed its mind.
     pub turns: usize,
     without: Without,
@@ -81,14 +75,8 @@ pub struct State {
 impl State {
     /// Before anything was learned.
     pub fn fixed(without: Without) -> State {
-        State {
-            weights: STATIC_WEIGHTS.to_vec(),
-            gate: Gate::default(),
-            turns: 0,
-            without,
-            past: Past::new(PAST_LIMIT),
-            useful: HashMap::new(),
-        }
+        let (ranker, past) = (Ranker::default(), Past::new(PAST_LIMIT));
+        State { ranker, turns: 0, without, past, useful: HashMap::new() }
     }
 
     /// Features `[K x F]` of a question with the past filled in, and their log-odds `[K]`.
@@ -105,46 +93,36 @@ impl State {
             row
         };
         let rows: Vec<[f64; FEATURES]> = (0..case.rows.len()).map(row).collect();
-        let weights = if self.gate.is_paused() { &STATIC_WEIGHTS[..PAST_FEATURES] } else { &self.weights };
-        let scores = rows.iter().map(|row| logit(weights, row) as f32).collect();
+        let scores = rows.iter().map(|row| self.ranker.score(row) as f32).collect();
         (rows, scores)
     }
 
     /// Probabilities that the best five are useful, and whether they are.
     fn forecasts(&self, case: &Prepared) -> Vec<(f64, bool)> {
         let (rows, scores) = self.rank(case);
-        let forecast = |i: usize| (probability(&self.weights, &rows[i]), case.gold.contains(&case.rows[i]));
+        let forecast = |i: usize| (probability(&self.ranker.weights, &rows[i]), case.gold.contains(&case.rows[i]));
         top_k(&scores, SIZE).into_iter().map(forecast).collect()
     }
 
-    /// Compares both orders on new labels before they are learned from.
-    fn compare(&mut self, labels: &[PastLabel]) {
-        let useful: Vec<bool> = labels.iter().map(|label| label.useful).collect();
-        let agree = |weights: &[f64]| {
-            let scores: Vec<f64> = labels.iter().map(|label| logit(weights, &label.features)).collect();
-            agreement(&scores, &useful).map(f64::from)
-        };
-        let (Some(fixed), Some(learned)) = (agree(&STATIC_WEIGHTS[..PAST_FEATURES]), agree(&self.weights)) else {
-            return;
-        };
-        let before = self.gate.is_paused();
-        if !self.without.gate {
-            self.gate.observe(fixed, learned);
-        }
-        self.turns += usize::from(self.gate.is_paused() != before);
-    }
-
-    /// Keeps a labelled question as past.
-    fn keep(&mut self, n: usize, case: &Prepared, labels: Vec<PastLabel>) {
+    /// Learns from the `n`-th labelled question.
+    fn learn(&mut self, n: usize, case: &Prepared, labels: Vec<PastLabel>) {
         for label in labels.iter().filter(|label| label.useful) {
             if let Some(place) = case.keys.iter().position(|key| *key == label.key) {
                 self.useful.insert(label.key, case.pool.memories().row(place).to_vec());
             }
         }
-        let scores: Vec<f64> = labels.iter().map(|l| logit(&STATIC_WEIGHTS[..PAST_FEATURES], &l.features)).collect();
-        let agreement = agreement(&scores, &labels.iter().map(|l| l.useful).collect::<Vec<_>>());
         let query = case.pool.query().to_vec();
-        self.past.push(PastQuestion { sequence: n as i64, query, labels, agreement, explicit: self.without.trust });
+        let agreement = static_agreement(&labels);
+        let question = PastQuestion { sequence: n as i64, query, labels, agreement, explicit: self.without.trust };
+        let before = self.ranker.gate.is_paused();
+        self.ranker.learn(&mut self.past, question, n as i64);
+        if self.without.gate {
+            self.ranker.gate = Gate::default();
+        }
+        if self.without.fitting {
+            self.ranker.weights = STATIC_WEIGHTS.to_vec();
+        }
+        self.turns += usize::from(self.ranker.gate.is_paused() != before);
     }
 }
 
@@ -170,11 +148,7 @@ pub fn learn(
         let case = &cases[*index];
         let labels = serve_and_label(&state, case, quality(n), &mut random)?;
         let n = n + 1;
-        state.compare(&labels);
-        state.keep(n, case, labels);
-        if !without.fitting && (is_due(n) || checkpoints.contains(&n) || n == split.train.len()) {
-            state.weights = refit(&state.past, &state.weights);
-        }
+        state.learn(n, case, labels);
         if checkpoints.contains(&n) || n == split.train.len() {
             seen(n, &state)?;
         }
@@ -196,21 +170,6 @@ fn serve_and_label(
         Some(PastLabel { key: case.keys[candidate.0], useful, features: rows[candidate.0].to_vec() })
     };
     Ok(slate.iter().zip(&labels).filter_map(label).collect())
-}
-
-/// Fitting after every question costs much late and brings little.
-fn is_due(n: usize) -> bool {
-    n <= 32 || n.is_multiple_of(16)
-}
-
-fn refit(past: &Past, start: &[f64]) -> Vec<f64> {
-    let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
-    let labels = past.questions().flat_map(|(question, trust)| question.labels.iter().map(move |l| (l, trust)));
-    let believed = labels.filter(|(_, trust)| *trust > 0.0);
-    let examples: Vec<Example<'_>> = believed
-        .map(|(l, trust)| Example { features: &l.features, useful: l.useful, weight: f64::from(trust) })
-        .collect();
-    fit(&prior, &examples, start)
 }
 
 /// Answers the test questions; returns their scores and the critic calls for each on average.

@@ -253,7 +253,7 @@ fn default_recipe(
         calibration_error_static: recipe::calibration_error(&fixed, cases, &split.test),
         calibration_error_learned: recipe::calibration_error(&last, cases, &split.test),
         gate_turns: last.turns,
-        gate_paused: last.gate.is_paused(),
+        gate_paused: last.ranker.gate.is_paused(),
     };
     Ok((rows, curve, state))
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Answer, Problems};
-use crate::app::App;
+use crate::{app::App, metrics::critic_text};
 
 /// How the server is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,5 +37,6 @@ pub(crate) async fn ready(State(app): State<App>) -> Answer<Health> {
 #[utoipa::path(get, path = "/metrics", tag = "server", operation_id = "metrics",
     responses((status = 200, body = String, content_type = "text/plain"), Problems))]
 pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics().text())
+    let critic = app.critic().map(|critic| critic.counts()).map(|(calls, failures)| critic_text(calls, failures));
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics().text() + critic.as_deref().unwrap_or(""))
 }

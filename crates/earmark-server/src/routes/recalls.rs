@@ -1,7 +1,9 @@
 //! `/v1/recall` and `/v1/recalls`: ask, say what helped, look back.
 
+use std::time::Duration;
+
 use axum::{Extension, Json, extract::State};
-use earmark::{Explanation, FeedbackReport, PastRecall, store::RecallState};
+use earmark::{Explanation, Explore, FeedbackReport, Namespace, PastRecall, store::RecallState};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -15,6 +17,8 @@ use crate::{
     requests::{Labels, Recall, Where, one_namespace},
 };
 
+/// Longest time for a recall that calls the critic.
+const EXPLORING: Duration = Duration::from_secs(600);
 /// Recalls in one answer, unless told otherwise.
 const RECALLS: usize = 50;
 /// Most recalls in one answer.
@@ -22,8 +26,8 @@ const MAX_RECALLS: usize = 1000;
 
 /// Recall
 ///
-/// The memories that answer a question, best first. `previous` closes the recall before on the way, which takes a key
-/// that may write.
+/// The memories that answer a question, best first. `previous` closes the recall before on the way, and `explore` lets
+/// the server's critic judge slates; both take a key that may write.
 #[utoipa::path(post, path = "/v1/recall", tag = "recalls", operation_id = "recall", params(Where),
     request_body = Recall, responses((status = 200, body = earmark::Recall), Problems))]
 pub(crate) async fn recall(
@@ -44,17 +48,22 @@ pub(crate) async fn ask(
     body: Recall,
 ) -> Result<earmark::Recall, Problem> {
     let closes = body.previous.is_some();
-    let namespace = caller.enter(named, if closes { Access::Write } else { Access::Read })?;
+    let explores = body.explore.is_some_and(|explore| explore != Explore::Off);
+    let namespace = caller.enter(named, if closes || explores { Access::Write } else { Access::Read })?;
     if app.config().log_content {
         tracing::info!(query = body.query, "recall");
     }
     let place = namespace.clone();
-    let recall = app
-        .with(namespace, Missing::Refuse, move |memory| {
-            let request = body.request(memory)?;
-            memory.recall(&request)
-        })
-        .await?;
+    let critic = app.critic().filter(|_| explores).cloned();
+    let limit = if explores { EXPLORING } else { app.config().timeout };
+    let work = move |memory: &Namespace| {
+        let request = body.request(memory)?;
+        match critic {
+            Some(critic) => memory.recall_judged(&request, &mut |question, shown| critic.judge(question, shown)),
+            None => memory.recall(&request),
+        }
+    };
+    let recall = app.with_for(limit, namespace, Missing::Refuse, work).await?;
     app.metrics().recalled();
     if closes {
         app.metrics().closed("next_recall");

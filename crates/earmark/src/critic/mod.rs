@@ -1,9 +1,13 @@
 //! Who says which memories of a slate were useful.
 
 mod citations;
+#[cfg(feature = "remote")]
+mod llm;
 mod simulated;
 
 pub use citations::{Citations, citations};
+#[cfg(feature = "remote")]
+pub use llm::{LlmCritic, LlmOptions};
 pub use simulated::{Quality, Simulated, false_positive_rate};
 
 use crate::error::Result;

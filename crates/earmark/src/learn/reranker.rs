@@ -38,11 +38,18 @@ pub fn logit(weights: &[f64], features: &[f64]) -> f64 {
 /// # Panics
 /// If the lengths of prior, start and features differ.
 pub fn fit(prior: &Prior, examples: &[Example], start: &[f64]) -> Vec<f64> {
-    const STEPS: usize = 25;
+    refit(prior, examples, start, 25)
+}
+
+/// As [`fit`], with at most `steps` Newton steps.
+///
+/// # Panics
+/// As [`fit`].
+pub fn refit(prior: &Prior, examples: &[Example], start: &[f64], steps: usize) -> Vec<f64> {
     const GOOD_ENOUGH: f64 = 1e-8;
     let mut weights = start.to_vec();
     let mut loss = negative_log_posterior(prior, examples, &weights);
-    for _ in 0..STEPS {
+    for _ in 0..steps {
         let step = newton_step(prior, examples, &weights);
         let Some((next, next_loss)) = halve_until_better(prior, examples, &weights, &step, loss) else { break };
         let gain = loss - next_loss;
@@ -72,15 +79,18 @@ fn newton_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> Vec<f64>
         let p = probability(weights, example.features);
         let slope = example.weight * (p - f64::from(example.useful));
         let curvature = example.weight * p * (1.0 - p);
-        for i in 0..n {
-            gradient[i] += slope * example.features[i];
-            let scaled = curvature * example.features[i];
-            for j in 0..=i {
-                hessian[i * n + j] += scaled * example.features[j];
-            }
+        let features = &example.features[..n];
+        for (i, row) in hessian.chunks_exact_mut(n).enumerate() {
+            gradient[i] += slope * features[i];
+            add_scaled(row, curvature * features[i], features);
         }
     }
     solve_symmetric(&mut hessian, gradient)
+}
+
+/// `sum += scale x`. Whole rows, because a loop of one length is done several numbers at a time.
+fn add_scaled(sum: &mut [f64], scale: f64, x: &[f64]) {
+    sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += scale * x);
 }
 
 fn halve_until_better(

@@ -76,6 +76,16 @@ impl Namespace {
         self.apply(&recall, verdict)
     }
 
+    /// Closes a recall with a judge's labels for its last slate.
+    pub(super) fn close_judged(
+        &self,
+        recall: &StoredRecall,
+        useful: Vec<String>,
+        not_useful: Vec<String>,
+    ) -> Result<FeedbackReport> {
+        self.apply(recall, Verdict { useful, not_useful, unknown: Vec::new(), source: source::CRITIC })
+    }
+
     fn apply(&self, recall: &StoredRecall, verdict: Verdict) -> Result<FeedbackReport> {
         let mut report = FeedbackReport {
             recall_id: recall.log.id.clone(),

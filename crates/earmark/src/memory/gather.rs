@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    learn::{PastQuestion, hindsight, logit},
+    learn::{PastQuestion, hindsight},
     lexical::WordScore,
     params::Recipe,
     recall::{Beside, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
@@ -35,9 +35,9 @@ impl Gathered {
         self.evidence.iter().map(|e| e.dense).collect()
     }
 
-    /// `w.x` of each candidate `[K]`.
-    pub(super) fn logits(&self, weights: &[f64]) -> Vec<f32> {
-        let row = |x: &Vec<f32>| logit(weights, &x.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()) as f32;
+    /// Score of each candidate `[K]` by its features.
+    pub(super) fn scores(&self, score: impl Fn(&[f64]) -> f64) -> Vec<f32> {
+        let row = |x: &Vec<f32>| score(&x.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()) as f32;
         self.features.iter().map(row).collect()
     }
 }
@@ -182,7 +182,7 @@ impl Namespace {
             let (row, memory) = (gathered.rows[i], &gathered.memories[i]);
             evidence.facts = Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at);
             [evidence.previous, evidence.next] = beside.get(&row).copied().unwrap_or_default();
-            evidence.session = memory.session_id.as_deref().map(session_key);
+            evidence.in_session = memory.session_id.is_some();
             let vector = gathered.pool.memories().row(i).to_vec();
             evidence.past = hindsight(&speaking, &useful, row.0, &vector);
         }
@@ -198,11 +198,6 @@ impl Namespace {
         let vectors = self.store.vectors(&rows)?;
         Ok(rows.iter().map(|row| row.0).zip(vectors).filter(|(_, vector)| !vector.is_empty()).collect())
     }
-}
-
-fn session_key(session: &str) -> u64 {
-    let hash = blake3::hash(session.as_bytes());
-    u64::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]))
 }
 
 /// Runs the second on a thread of its own beside the first.

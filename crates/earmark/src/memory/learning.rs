@@ -15,13 +15,10 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    learn::{Example, Experience, Gate, Learner, Past, PastLabel, PastQuestion, Prior, agreement, fit, logit},
+    learn::{Experience, Gate, Learner, Past, PastLabel, PastQuestion, Ranker, static_agreement, static_score},
     params::{Params, Recipe},
     random::Seeded,
-    recall::{
-        Adapter, Candidate, Closed, FEATURES, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_PRECISION,
-        STATIC_WEIGHTS, Turn,
-    },
+    recall::{Adapter, Candidate, Closed, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_WEIGHTS, Turn},
     store::{self, Counts, Row, Store, StoredLearned, StoredRecall},
 };
 
@@ -53,8 +50,8 @@ enum State {
     Static,
     /// The `paper` recipe.
     Ear(Box<Learner>),
-    /// The `default` recipe: weights `[F]`, and whether they may rank.
-    Reranker(Vec<f64>, Gate),
+    /// The `default` recipe.
+    Ranker(Ranker),
 }
 
 impl Namespace {
@@ -111,7 +108,7 @@ impl Namespace {
             parent,
             through_sequence: next.through,
             blob: next.state.to_bytes(),
-            summary: json!({ "recipe": next.state.recipe(), "gate": next.gate() }),
+            summary: json!({ "recipe": next.state.recipe(), "gate": next.gate(self.settings().params.recipe) }),
         })?;
         self.store.set_setting(ACTIVE, &version.to_string())?;
         Ok(version)
@@ -139,7 +136,7 @@ impl Namespace {
             open: counts.open,
             expired: counts.expired,
             labels: labels(&counts),
-            gate: learned.gate(),
+            gate: learned.gate(self.settings().params.recipe),
             versions,
         })
     }
@@ -225,26 +222,18 @@ impl Learned {
         }
     }
 
-    /// `default`: the past grows by each closed recall, and now and then the weights are fitted to all labels of the
-    /// past again.
+    /// `default`: each closed recall is taken in by the ranker.
     fn refitted(&self, fresh: &[StoredRecall]) -> Option<Learned> {
         let mut next = self.clone();
-        let (mut weights, mut gate) = match &self.state {
-            State::Reranker(weights, gate) => (weights.clone(), gate.clone()),
-            _ => (STATIC_WEIGHTS.to_vec(), Gate::default()),
+        let mut ranker = match &self.state {
+            State::Ranker(ranker) => ranker.clone(),
+            _ => Ranker::default(),
         };
         for recall in fresh {
-            let question = past_question(recall);
-            if let Some([fixed, learned]) = compare(&weights, &question.labels) {
-                gate.observe(fixed, learned);
-            }
-            next.past.push(question);
             next.through = recall.sequence?;
-            if is_due(next.through - self.floor) {
-                weights = fit_to(&next.past, &weights);
-            }
+            ranker.learn(&mut next.past, past_question(recall), next.through - self.floor);
         }
-        next.state = State::Reranker(weights, gate);
+        next.state = State::Ranker(ranker);
         (!fresh.is_empty()).then_some(next)
     }
 
@@ -271,9 +260,11 @@ impl Learned {
         Ok(Some(Learned { through, state: State::Ear(Box::new(learner)), past, ..self.clone() }))
     }
 
-    fn gate(&self) -> Option<GateReport> {
+    /// What the gate says; `None` under `paper`, which has none.
+    fn gate(&self, recipe: Recipe) -> Option<GateReport> {
         match &self.state {
-            State::Reranker(_, gate) => Some(GateReport::of(gate, self.past.is_believed())),
+            State::Static if recipe == Recipe::Default => Some(GateReport::of(&Gate::default(), false)),
+            State::Ranker(ranker) => Some(GateReport::of(&ranker.gate, self.past.is_believed())),
             _ => None,
         }
     }
@@ -290,11 +281,11 @@ impl Learned {
                 };
                 Ranking { base: gathered.dense(), learned }
             }
-            (Recipe::Default, State::Reranker(weights, gate)) if !gate.is_paused() => {
-                Ranking { base: gathered.logits(&static_weights()), learned: gathered.logits(weights) }
+            (Recipe::Default, State::Ranker(ranker)) => {
+                Ranking { base: gathered.scores(static_score), learned: gathered.scores(|x| ranker.score(x)) }
             }
             (Recipe::Default, _) => {
-                let base = gathered.logits(&static_weights());
+                let base = gathered.scores(static_score);
                 Ranking { learned: base.clone(), base }
             }
         }
@@ -312,8 +303,10 @@ impl Learned {
     /// What each feature contributes to the change of a candidate's score, `[F]`; empty where features play no part.
     pub(super) fn contributions(&self, features: &[f32]) -> Vec<f64> {
         match &self.state {
-            State::Reranker(weights, gate) if weights.len() == features.len() && !gate.is_paused() => {
-                let change = weights.iter().zip(static_weights()).map(|(w, base)| w - base);
+            State::Ranker(ranker) if ranker.weights.len() == features.len() && !ranker.gate.is_paused() => {
+                let mut fixed = STATIC_WEIGHTS;
+                fixed[PAST_FEATURES..].fill(0.0);
+                let change = ranker.weights.iter().zip(fixed).map(|(w, base)| w - base);
                 change.zip(features).map(|(w, &x)| w * f64::from(x)).collect()
             }
             _ => Vec::new(),
@@ -321,35 +314,12 @@ impl Learned {
     }
 }
 
-/// What ranks without any feedback: the prior's means, without the features that look back on feedback.
-fn static_weights() -> [f64; FEATURES] {
-    let mut weights = STATIC_WEIGHTS;
-    weights[PAST_FEATURES..].fill(0.0);
-    weights
-}
-
-/// Whether the weights are fitted after `n` closed recalls: at first every time, later every eighth, because a fit
-/// costs more then and changes less.
-fn is_due(n: i64) -> bool {
-    n <= 24 || n % 8 == 0
-}
-
-/// The weights that the labels of the past make likeliest.
-fn fit_to(past: &Past, start: &[f64]) -> Vec<f64> {
-    let labels =
-        past.questions().flat_map(|(question, trust)| question.labels.iter().map(move |l| (l, f64::from(trust))));
-    let usable = labels.filter(|(label, trust)| label.features.len() == STATIC_WEIGHTS.len() && *trust > 0.0);
-    let examples: Vec<Example> =
-        usable.map(|(l, weight)| Example { features: &l.features, useful: l.useful, weight }).collect();
-    fit(&Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION }, &examples, start)
-}
-
 impl State {
     fn recipe(&self) -> &'static str {
         match self {
             State::Static => "static",
             State::Ear(_) => "paper",
-            State::Reranker(..) => "default",
+            State::Ranker(_) => "default",
         }
     }
 
@@ -357,9 +327,7 @@ impl State {
         match self {
             State::Static => Vec::new(),
             State::Ear(learner) => learner.to_bytes(),
-            State::Reranker(weights, gate) => {
-                weights.iter().chain(&gate.to_numbers()).flat_map(|number| number.to_le_bytes()).collect()
-            }
+            State::Ranker(ranker) => ranker.to_bytes(),
         }
     }
 
@@ -367,13 +335,7 @@ impl State {
     fn from_bytes(recipe: Recipe, blob: &[u8]) -> Option<State> {
         match recipe {
             Recipe::Paper => Learner::from_bytes(blob).ok().map(|learner| State::Ear(Box::new(learner))),
-            Recipe::Default => {
-                let (chunks, rest) = blob.as_chunks::<8>();
-                let numbers: Vec<f64> = chunks.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
-                let (weights, gate) = numbers.split_at_checked(STATIC_WEIGHTS.len())?;
-                let gate = Gate::from_numbers(gate.try_into().ok()?);
-                rest.is_empty().then(|| State::Reranker(weights.to_vec(), gate))
-            }
+            Recipe::Default => Ranker::from_bytes(blob).map(State::Ranker),
         }
     }
 }
@@ -435,23 +397,6 @@ fn past_question(recall: &StoredRecall) -> PastQuestion {
         labels,
         explicit,
     }
-}
-
-/// How well labels agree with the order of these weights `[up to F]`; `None` where they cannot tell.
-fn agreement_with(weights: &[f64], labels: &[PastLabel]) -> Option<f32> {
-    let usable: Vec<&PastLabel> = labels.iter().filter(|label| label.features.len() == STATIC_WEIGHTS.len()).collect();
-    let scores: Vec<f64> = usable.iter().map(|l| logit(weights, &l.features)).collect();
-    agreement(&scores, &usable.iter().map(|l| l.useful).collect::<Vec<_>>())
-}
-
-/// The same for the static order, which leaves past feedback out.
-fn static_agreement(labels: &[PastLabel]) -> Option<f32> {
-    agreement_with(&STATIC_WEIGHTS[..PAST_FEATURES], labels)
-}
-
-/// Agreement of the static and of the learned order with new labels.
-fn compare(weights: &[f64], labels: &[PastLabel]) -> Option<[f64; 2]> {
-    Some([f64::from(static_agreement(labels)?), f64::from(agreement_with(weights, labels)?)])
 }
 
 /// The features that a candidate was logged with; empty if it is not there.

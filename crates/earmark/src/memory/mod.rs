@@ -1,5 +1,6 @@
 //! The façade: [`Earmark`] is a data folder, [`Namespace`] one isolated memory in it with every verb.
 
+mod critic;
 mod explain;
 mod feedback;
 mod forget;
@@ -27,7 +28,7 @@ pub use explain::{ExplainedCandidate, ExplainedRound, Explanation, Neighbour};
 pub use forget::Forget;
 pub use history::PastRecall;
 pub use inspect::Overview;
-pub use recall::{Judge, MAX_QUERY_BYTES, MAX_TOP_K};
+pub use recall::{Judge, MAX_CRITIC_CALLS, MAX_QUERY_BYTES, MAX_TOP_K};
 pub use reembed::ReembedReport;
 pub use remember::{MAX_CONTENT_BYTES, MAX_ITEMS, messages};
 pub use status::{GateReport, GateState, LabelCounts, LearningStatus, LearningVersion};

@@ -16,6 +16,11 @@ use crate::{
 pub const MAX_TOP_K: usize = 100;
 /// Longest query in bytes.
 pub const MAX_QUERY_BYTES: usize = 1 << 20;
+/// Most critic calls for one question.
+pub const MAX_CRITIC_CALLS: usize = 50;
+/// What to do without a critic.
+const NO_CRITIC: &str = "needs a critic: set EARMARK_CRITIC_URL and EARMARK_CRITIC_MODEL (EARMARK_CRITIC_KEY is its key), \
+    or the section [critic] of the config file; or use `refine` to hand in labels yourself";
 /// Recalls between two sweeps for expired ones.
 const SWEEP_EVERY: u64 = 100;
 
@@ -30,8 +35,7 @@ impl Namespace {
     /// [`Namespace::recall_judged`]); encoder and storage errors.
     pub fn recall(&self, request: &RecallRequest) -> Result<Recall> {
         if request.explore != Explore::Off {
-            let reason = "needs a critic; configure one, or use `refine` to hand in labels yourself";
-            return Err(Error::invalid("explore", reason));
+            return Err(Error::invalid("explore", NO_CRITIC));
         }
         self.recall_with(request, None)
     }
@@ -64,9 +68,14 @@ impl Namespace {
         };
         let mut slate = turn.serve(size);
         limit_tokens(&mut slate, &gathered.memories, request.max_tokens);
+        let confidence = turn.confidence(&slate);
+        if confidence < request.min_confidence.filter(|_| confidence.is_some()) {
+            slate.picks.clear();
+        }
         let recall_id = self.log(request, &gathered, &judged, &slate, &ranking, &learned)?;
         let mut answer = self.answer(&recall_id, &learned, &gathered, &ranking, &slate);
         answer.critic_calls = judged.len();
+        answer.confidence = confidence;
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
     }
@@ -96,6 +105,7 @@ impl Namespace {
         let slate = turn.next_unjudged(size);
         self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, size))?;
         let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate);
+        answer.confidence = turn.confidence(&slate);
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
     }
@@ -197,6 +207,7 @@ impl Namespace {
             context: context(&results),
             abstained: results.is_empty(),
             results,
+            confidence: None,
             critic_calls: 0,
             took_ms: 0.0,
         }
@@ -224,7 +235,13 @@ fn check(request: &RecallRequest, default_size: usize) -> Result<usize> {
             format!("has {} bytes; the limit is {MAX_QUERY_BYTES}", request.query.len()),
         ));
     }
+    if let Some(calls) = request.max_critic_calls.filter(|&calls| calls > MAX_CRITIC_CALLS) {
+        return Err(Error::invalid("max_critic_calls", format!("is {calls}, but must be at most {MAX_CRITIC_CALLS}")));
+    }
     let size = request.top_k.unwrap_or(default_size);
+    if request.min_confidence.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
+        return Err(Error::invalid("min_confidence", "must be between 0 and 1"));
+    }
     if (1..=MAX_TOP_K).contains(&size) {
         return Ok(size);
     }
@@ -304,10 +321,5 @@ fn limit_tokens(slate: &mut Slate, memories: &[Memory], max_tokens: Option<usize
 
 /// The results as numbered lines for a prompt, with date and author where known.
 fn context(results: &[Recalled]) -> String {
-    let line = |r: &Recalled| {
-        let day = r.memory.occurred_at.map(|at| at.strftime("(%Y-%m-%d) ").to_string()).unwrap_or_default();
-        let author = r.memory.author.as_deref().map(|a| format!("{a}: ")).unwrap_or_default();
-        format!("[{}] {day}{author}{}", r.rank, r.memory.content)
-    };
-    results.iter().map(line).collect::<Vec<_>>().join("\n")
+    results.iter().map(|r| r.memory.numbered(r.rank)).collect::<Vec<_>>().join("\n")
 }

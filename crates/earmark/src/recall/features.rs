@@ -16,8 +16,8 @@ pub struct Evidence {
     pub previous: Option<Beside>,
     /// The turn after in the same session.
     pub next: Option<Beside>,
-    /// Key of the session; candidates of one session share it.
-    pub session: Option<u64>,
+    /// Whether it was said in a session.
+    pub in_session: bool,
     /// What similar past questions say about it.
     pub past: Hindsight,
 }
@@ -82,8 +82,6 @@ const TABLE: [(&str, f64, f64); FEATURES] = [
     ("is a question", -0.4, PRECISION),
     ("has a question", 0.0, PRECISION),
     ("opens its session", 0.3, PRECISION),
-    ("session: meaning", 0.0, PRECISION),
-    ("session: words", 0.0, PRECISION),
     ("useful for similar questions", 2.0, PAST_PRECISION),
     ("shown in vain for similar questions", 0.0, PAST_PRECISION),
     ("like what was useful for similar questions", 1.0, PAST_PRECISION),
@@ -94,7 +92,7 @@ const PRECISION: f64 = 16.0;
 const PAST_PRECISION: f64 = 4.0;
 
 /// Number of features `F`.
-pub const FEATURES: usize = 27;
+pub const FEATURES: usize = 25;
 
 /// Where the features of past feedback begin: useful, useless, like useful.
 pub const PAST_FEATURES: usize = FEATURES - 3;
@@ -196,13 +194,6 @@ impl<'a> PoolView<'a> {
             Some(_) => -1.0,
         }
     }
-
-    /// Best value among the other candidates of the same session; 0 if there is none.
-    fn session_best(&self, i: usize, value: impl Fn(&Evidence) -> f32) -> f32 {
-        let Some(session) = self.evidence[i].session else { return 0.0 };
-        let others = self.evidence.iter().enumerate().filter(|(j, e)| *j != i && e.session == Some(session));
-        others.map(|(_, e)| value(e)).reduce(f32::max).unwrap_or(0.0)
-    }
 }
 
 fn row(question: &Question, corpus: &Corpus, pool: &PoolView<'_>, i: usize) -> [f32; FEATURES] {
@@ -237,9 +228,7 @@ fn row(question: &Question, corpus: &Corpus, pool: &PoolView<'_>, i: usize) -> [
         ((facts.length.max(1) as f32) / corpus.mean_length.max(1.0)).ln(),
         flag(facts.asks),
         flag(facts.has_question),
-        flag(e.session.is_some() && e.previous.is_none()),
-        pool.session_best(i, |other| dense_z(other.dense)),
-        pool.session_best(i, |other| best_share(other.words.bm25)),
+        flag(e.in_session && e.previous.is_none()),
         e.past.useful,
         e.past.useless,
         e.past.like_useful,
@@ -284,10 +273,10 @@ mod tests {
         let question = Question::read("When did Ana buy the lamp?");
         let mut ana = candidate(0.4, 5.0);
         ana.facts = Facts::read("I bought it yesterday", Some("Ana"), None);
-        ana.session = Some(1);
+        ana.in_session = true;
         let mut ben = candidate(0.3, 0.0);
         ben.facts = Facts::read("Did you?", Some("Ben"), None);
-        ben.session = Some(1);
+        ben.in_session = true;
         ben.previous = Some(Beside { dense: 0.4, lexical: 5.0 });
         let rows = features(&question, &corpus(), &[ana, ben]);
         let at = |name: &str| FEATURE_NAMES.iter().position(|n| *n == name).unwrap();
@@ -295,7 +284,6 @@ mod tests {
         assert_eq!((rows[0][at("opens its session")], rows[1][at("opens its session")]), (1.0, 0.0));
         assert_eq!(rows[0][at("a time where one is asked for")], 1.0);
         assert_eq!(rows[1][at("turn beside: words")], 1.0);
-        assert!((rows[0][at("session: meaning")] - 2.0).abs() < 1e-5);
         assert!(rows.iter().flatten().all(|x| x.is_finite()));
         assert!(features(&question, &Corpus::default(), &[Evidence::default()])[0].iter().all(|x| x.is_finite()));
     }

@@ -176,5 +176,30 @@ mod tests {
         assert!(Pool::from_rows(&[1.0, 0.0], &[vec![1.0]]).is_err());
         assert!(Pool::from_rows(&[1.0, f32::NAN], &[vec![1.0, 0.0]]).is_err());
         assert!(Pool::from_rows::<Vec<f32>>(&[1.0], &[]).unwrap().is_empty());
+        let pool = || Pool::from_rows(&[1.0], &[[1.0], [2.0]]).unwrap();
+        for (side, fits) in
+            [(vec![], true), (vec![0.5, -1.0], true), (vec![0.5], false), (vec![0.5, f32::INFINITY], false)]
+        {
+            assert_eq!(pool().with_side(side).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn side_information_moves_what_is_chosen() {
+        use std::sync::Arc;
+
+        use crate::learn::cycle::adapter_only;
+        use crate::recall::{Adapter, Episode};
+        use crate::{Params, Similarity};
+
+        let params = Params { slate_size: 1, similarity: Similarity::Dot, ..Params::paper() };
+        let best = |side: Vec<f32>| {
+            let pool = Arc::new(Pool::from_rows(&[1.0], &[[1.0], [0.5]]).unwrap().with_side(side).unwrap());
+            let adapter = Adapter::zeros(1);
+            let shown = Episode::new(pool.clone(), &adapter, &params).next_slate().candidates()[0].0;
+            (adapter_only(&adapter, &pool, &params).candidates()[0].0, shown)
+        };
+        assert_eq!((best(vec![]), best(vec![0.0, 0.4])), ((0, 0), (0, 0)));
+        assert_eq!(best(vec![0.0, 0.6]), (1, 1));
     }
 }

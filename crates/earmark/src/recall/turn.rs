@@ -95,6 +95,15 @@ impl Turn {
         }
     }
 
+    /// Chance, in [0, 1], that a slate holds at least one useful memory: `1 - prod (1 - sigmoid(log-odds))`. `None`
+    /// under `paper`, whose scores are no odds.
+    pub fn confidence(&self, slate: &Slate) -> Option<f32> {
+        let Turn::Posterior(episode) = self else { return None };
+        let log_odds = episode.log_odds();
+        let none = slate.picks.iter().map(|pick| 1.0 / (1.0 + log_odds[pick.candidate.0].exp())).product::<f32>();
+        Some(1.0 - none)
+    }
+
     /// Whether another slate is expected to bring too little.
     pub fn is_settled(&self, size: usize) -> bool {
         match self {

@@ -15,6 +15,12 @@ use crate::filter::{contains_folded, fold};
 
 /// How long SQLite waits for another writer before one attempt fails.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pages that a connection that writes keeps, in KiB.
+const WRITER_CACHE: i64 = 16_000;
+/// Pages that a reader keeps, in KiB: there are many readers, and the system keeps pages for all of them.
+const READER_CACHE: i64 = 4_000;
+/// Readers that are kept for later; a server with many requests at once opens more for a moment.
+const IDLE_READERS: usize = 8;
 /// Attempts to begin a write.
 const ATTEMPTS: usize = 4;
 
@@ -53,7 +59,7 @@ impl Database {
     /// Opens the database at `path`, with its tables.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let told = |failure| tell(path, failure);
-        let mut writer = connect(path, "FULL").map_err(told)?;
+        let mut writer = connect(path, "FULL", WRITER_CACHE).map_err(told)?;
         retry(|| schema::prepare(&mut writer, path)).map_err(told)?;
         Ok(Database {
             path: path.to_owned(),
@@ -79,7 +85,7 @@ impl Database {
         let mut logger = lock(&self.logger);
         let connection = match logger.take() {
             Some(connection) => connection,
-            None => connect(&self.path, "NORMAL").map_err(|failure| self.tell(failure))?,
+            None => connect(&self.path, "NORMAL", WRITER_CACHE).map_err(|failure| self.tell(failure))?,
         };
         in_transaction(logger.insert(connection), work).map_err(|failure| self.tell(failure))
     }
@@ -88,7 +94,10 @@ impl Database {
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
         let idle = lock(&self.readers).pop();
         let answer = self.read_with(idle, work).map_err(|failure| self.tell(failure))?;
-        lock(&self.readers).push(answer.0);
+        let mut readers = lock(&self.readers);
+        if readers.len() < IDLE_READERS {
+            readers.push(answer.0);
+        }
         Ok(answer.1)
     }
 
@@ -99,7 +108,7 @@ impl Database {
     ) -> Attempt<(Connection, T)> {
         let mut connection = match idle {
             Some(connection) => connection,
-            None => connect(&self.path, "FULL")?,
+            None => connect(&self.path, "FULL", READER_CACHE)?,
         };
         let transaction = connection.transaction()?;
         let value = work(&transaction)?;
@@ -135,7 +144,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn connect(path: &Path, synchronous: &str) -> Attempt<Connection> {
+fn connect(path: &Path, synchronous: &str, cache: i64) -> Attempt<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -147,8 +156,9 @@ fn connect(path: &Path, synchronous: &str) -> Attempt<Connection> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.execute_batch(
         "PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;
-         PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864;",
+         PRAGMA journal_size_limit = 67108864;",
     )?;
+    connection.pragma_update(None, "cache_size", -cache)?;
     add_functions(&connection)?;
     Ok(connection)
 }

@@ -54,6 +54,24 @@ impl Store {
         })
     }
 
+    /// Up to `limit` open recalls that were asked before `asked_before`, oldest first, from the one after the recall
+    /// with id `after` on.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn open_recalls(
+        &self,
+        asked_before: Timestamp,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredRecall>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let condition = "WHERE state = 0 AND created_at < ?1
+            AND number > coalesce((SELECT number FROM recalls WHERE id = ?2), 0) ORDER BY number LIMIT ?3";
+        let before = asked_before.as_microsecond();
+        self.database.read(|snapshot| select(snapshot, condition, &[&before, &after, &limit]))
+    }
+
     /// Adds a slate to an open recall and returns its round (0 is the first slate).
     ///
     /// # Errors

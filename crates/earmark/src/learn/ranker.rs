@@ -1,0 +1,130 @@
+//! What the `default` recipe has learned, and how one closed recall changes it.
+
+use super::{Example, Gate, Past, PastLabel, PastQuestion, Prior, agreement, logit, refit};
+use crate::recall::{PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS};
+
+/// Closed recalls that are each followed by a whole fit; later ones take single steps.
+const EAGER: i64 = 24;
+/// Closed recalls from one step to the next, later on.
+const STEP_EVERY: i64 = 8;
+/// Newton steps of a whole fit.
+const WHOLE: usize = 25;
+
+/// Weights of the features, and the gate that decides whether they rank.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranker {
+    /// Weights `[F]`.
+    pub weights: Vec<f64>,
+    /// Whether they rank.
+    pub gate: Gate,
+}
+
+impl Default for Ranker {
+    fn default() -> Self {
+        Ranker { weights: STATIC_WEIGHTS.to_vec(), gate: Gate::default() }
+    }
+}
+
+/// Log-odds of the static order: what ranks without any feedback. Features `[F]`; those of past feedback are left out.
+pub fn static_score(features: &[f64]) -> f64 {
+    logit(&STATIC_WEIGHTS[..PAST_FEATURES], features)
+}
+
+/// How well labels agree with the static order ([`agreement`]); `None` where they cannot tell.
+pub fn static_agreement(labels: &[PastLabel]) -> Option<f32> {
+    agreement_with(&static_score, labels)
+}
+
+fn agreement_with(score: &dyn Fn(&[f64]) -> f64, labels: &[PastLabel]) -> Option<f32> {
+    let usable = labels.iter().filter(|label| label.features.len() == STATIC_WEIGHTS.len());
+    let (scores, useful): (Vec<f64>, Vec<bool>) = usable.map(|label| (score(&label.features), label.useful)).unzip();
+    agreement(&scores, &useful)
+}
+
+impl Ranker {
+    /// Log-odds that a candidate with these features `[F]` is useful, by the order in force.
+    pub fn score(&self, features: &[f64]) -> f64 {
+        if self.gate.is_paused() { static_score(features) } else { logit(&self.weights, features) }
+    }
+
+    /// Takes in the `n`-th closed recall: both orders are compared on its labels before anything is learned from
+    /// them, the past grows by it, and the weights follow all believed labels of the past: by a whole fit at first,
+    /// later by single Newton steps now and then, because one recall then moves little.
+    pub fn learn(&mut self, past: &mut Past, question: PastQuestion, n: i64) {
+        let learned = agreement_with(&|features| logit(&self.weights, features), &question.labels);
+        if let (Some(fixed), Some(learned)) = (static_agreement(&question.labels), learned) {
+            self.gate.observe(f64::from(fixed), f64::from(learned));
+        }
+        past.push(question);
+        if n <= EAGER {
+            self.fit(past, WHOLE);
+        } else if n % STEP_EVERY == 0 {
+            self.fit(past, 1);
+        }
+    }
+
+    fn fit(&mut self, past: &Past, steps: usize) {
+        let labels = past.questions().flat_map(|(question, trust)| question.labels.iter().map(move |l| (l, trust)));
+        let usable = labels.filter(|(label, trust)| label.features.len() == STATIC_WEIGHTS.len() && *trust > 0.0);
+        let examples: Vec<Example> = usable
+            .map(|(l, trust)| Example { features: &l.features, useful: l.useful, weight: f64::from(trust) })
+            .collect();
+        let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
+        self.weights = refit(&prior, &examples, &self.weights, steps);
+    }
+
+    /// For the store.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.weights.iter().chain(&self.gate.to_numbers()).flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    /// What gave these bytes; `None` for those of another set of features.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Ranker> {
+        let (chunks, rest) = bytes.as_chunks::<8>();
+        let numbers: Vec<f64> = chunks.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
+        let (weights, gate) = numbers.split_at_checked(STATIC_WEIGHTS.len())?;
+        let gate = Gate::from_numbers(gate.try_into().ok()?);
+        rest.is_empty().then(|| Ranker { weights: weights.to_vec(), gate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recall::FEATURES;
+
+    /// A closed recall whose useful memory has the third feature and the others do not.
+    fn question(n: i64) -> PastQuestion {
+        let label = |i: i64| {
+            let mut features = vec![0.0; FEATURES];
+            (features[0], features[2]) = (1.0, f64::from(u8::from(i == 2)));
+            PastLabel { key: i, useful: i == 2, features }
+        };
+        let labels = (0..4).map(label).collect();
+        PastQuestion { sequence: n, query: vec![1.0], labels, agreement: None, explicit: true }
+    }
+
+    #[test]
+    fn single_steps_stay_close_to_whole_fits() {
+        let (mut ranker, mut past) = (Ranker::default(), Past::new(500));
+        (1..=200).for_each(|n| ranker.learn(&mut past, question(n), n));
+        let mut whole = ranker.clone();
+        whole.fit(&past, WHOLE);
+        let apart = ranker.weights.iter().zip(&whole.weights).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(apart < 0.02, "{apart}");
+        let found = question(0);
+        assert!(ranker.score(&found.labels[2].features) > ranker.score(&found.labels[0].features) + 2.0);
+        assert_eq!(static_score(&found.labels[2].features), static_score(&found.labels[0].features));
+    }
+
+    #[test]
+    fn a_paused_ranker_ranks_as_before_any_feedback() {
+        let (mut ranker, mut past) = (Ranker::default(), Past::new(500));
+        (1..=30).for_each(|n| ranker.learn(&mut past, question(n), n));
+        ranker.gate = Gate::from_numbers([1.0; Gate::NUMBERS]);
+        let features = &question(0).labels[2].features;
+        assert_eq!(ranker.score(features), static_score(features));
+        assert_eq!(Ranker::from_bytes(&ranker.to_bytes()), Some(ranker));
+        assert_eq!(Ranker::from_bytes(&[0; 8]), None);
+    }
+}
