@@ -181,52 +181,35 @@ fn cross_encoder() {
 
 #[test]
 fn what_is_missing_or_broken_is_told() {
-    type Break = fn(&Path);
-    let without = |file: &'static str| move |folder: &Path| std::fs::remove_file(folder.join(file)).unwrap();
-    let cases: [(&str, Box<dyn Fn(&Path)>, &str); 12] = [
-        ("stella", Box::new(without("tokenizer.json")), "no tokenizer.json"),
-        ("stella", Box::new(without("modules.json")), "modules.json is missing"),
-        ("stella", Box::new(without("2_Dense_1024/model.safetensors")), "2_Dense_1024 has none of"),
-        ("stella", Box::new(without("1_Pooling/config.json")), "1_Pooling/config.json is missing"),
-        ("gte-qwen2", Box::new(without("model-00002-of-00003.safetensors")), "model-00002-of-00003.safetensors"),
-        ("stella", Box::new((|f| cut(&f.join("model.safetensors"))) as Break), "ends too early"),
+    let cases: [(&str, Break, &str); 12] = [
+        ("stella", |f| remove(f, "tokenizer.json"), "no tokenizer.json"),
+        ("stella", |f| remove(f, "modules.json"), "modules.json is missing"),
+        ("stella", |f| remove(f, "2_Dense_1024/model.safetensors"), "2_Dense_1024 has none of"),
+        ("stella", |f| remove(f, "1_Pooling/config.json"), "1_Pooling/config.json is missing"),
+        ("gte-qwen2", |f| remove(f, "model-00002-of-00003.safetensors"), "model-00002-of-00003.safetensors"),
+        ("stella", |f| cut(&f.join("model.safetensors")), "ends too early"),
+        ("stella", |f| std::fs::write(f.join("model.safetensors"), "hello").unwrap(), "model.safet"),
         (
             "stella",
-            Box::new((|f| std::fs::write(f.join("model.safetensors"), "hello").unwrap()) as Break),
-            "model.safet",
-        ),
-        (
-            "stella",
-            Box::new(
-                (|f| edit(&f.join("config.json"), "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3")) as Break,
-            ),
+            |f| edit(&f.join("config.json"), "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"),
             "no tensor `model.layers.2.",
         ),
         (
             "stella",
-            Box::new(
-                (|f| edit(&f.join("config.json"), "\"intermediate_size\": 48", "\"intermediate_size\": 40")) as Break,
-            ),
+            |f| edit(&f.join("config.json"), "\"intermediate_size\": 48", "\"intermediate_size\": 40"),
             "but config.json asks for [40, 32]",
         ),
         (
             "stella",
-            Box::new((|f| edit(&f.join("config.json"), "\"vocab_size\": 128", "\"vocab_size\": 20")) as Break),
+            |f| edit(&f.join("config.json"), "\"vocab_size\": 128", "\"vocab_size\": 20"),
             "do not belong together",
         ),
         (
             "stella",
-            Box::new(
-                (|f| edit(&f.join("1_Pooling/config.json"), "mode_max_tokens\": false", "mode_max_tokens\": true"))
-                    as Break,
-            ),
+            |f| edit(&f.join("1_Pooling/config.json"), "mode_max_tokens\": false", "mode_max_tokens\": true"),
             "is not supported",
         ),
-        (
-            "stella",
-            Box::new((|f| edit(&f.join("tokenizer_config.json"), "<|endoftext|>", "<|nothing|>")) as Break),
-            "asks for an end token",
-        ),
+        ("stella", |f| edit(&f.join("tokenizer_config.json"), "<|endoftext|>", "<|nothing|>"), "asks for an end token"),
     ];
     for (name, break_it, part) in cases {
         let folder = copy(name);
@@ -239,13 +222,12 @@ fn what_is_missing_or_broken_is_told() {
 
 #[test]
 fn what_a_reranker_lacks_is_told() {
-    type Break = fn(&Path);
     let cases: [(&str, Break, &str); 5] = [
         ("mono-t5", |f| edit(&f.join("tokenizer.json"), "▁true", "▁wahr"), "no token `▁true`"),
         ("mono-t5", |f| cut(&f.join("pytorch_model.bin")), "pytorch_model.bin"),
         ("mono-t5", |f| edit(&f.join("config.json"), "\"num_layers\": 2", "\"num_layers\": 3"), "cannot find tensor"),
         ("cross-encoder", |f| edit(&f.join("config.json"), "\"bert\"", "\"electra\""), "`electra` is not supported"),
-        ("cross-encoder", |f| std::fs::remove_file(f.join("config.json")).unwrap(), "no config.json"),
+        ("cross-encoder", |f| remove(f, "config.json"), "no config.json"),
     ];
     for (name, break_it, part) in cases {
         let folder = copy(name);
@@ -253,6 +235,13 @@ fn what_a_reranker_lacks_is_told() {
         let message = open_reranker(folder.path().to_str().unwrap()).err().unwrap().to_string();
         assert!(message.contains(part), "{part}: {message}");
     }
+}
+
+/// A change that makes a model unusable.
+type Break = fn(&Path);
+
+fn remove(folder: &Path, file: &str) {
+    std::fs::remove_file(folder.join(file)).unwrap();
 }
 
 /// Drops the last third of a file.
