@@ -6,7 +6,7 @@ export EARMARK_MODELS="${EARMARK_MODELS:-$PWD/models}"
 scripts/fetch-models.sh minilm mpnet wordllama || echo "some weights could not be fetched; tests that need them say so and are skipped"
 if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; fi
 if cargo clippy --version >/dev/null 2>&1; then
-    cargo clippy --release --workspace --all-targets --locked -- -D warnings
+    cargo clippy --release --workspace --all-targets --features earmark-lab/models --locked -- -D warnings
 fi
 cargo test --release --workspace --locked
 # Each benchmark runs once at a small size, so that it cannot rot (the tests have built them).

@@ -42,8 +42,9 @@ impl Case {
     fn first(&self, k: usize) -> Result<Case> {
         let count = k.min(self.rows.len());
         let memories = self.pool.memories().slice(s![..count, ..]).to_owned();
+        let side = self.pool.side().iter().take(count).copied().collect();
         Ok(Case {
-            pool: Arc::new(Pool::new(self.pool.query().to_vec(), memories)?),
+            pool: Arc::new(Pool::new(self.pool.query().to_vec(), memories)?.with_side(side)?),
             rows: self.rows[..count].to_vec(),
             gold_candidates: self.gold_candidates.iter().copied().filter(|candidate| candidate.0 < k).collect(),
             ..self.clone()
@@ -140,7 +141,7 @@ pub(crate) fn cosines(query: &[f32], bank: &[&[f32]]) -> Vec<f32> {
 }
 
 /// 0 where a vector is zero.
-fn cosine(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
     let length = vector::norm(a) * vector::norm(b);
     if length > 0.0 { vector::dot(a, b) / length } else { 0.0 }
 }

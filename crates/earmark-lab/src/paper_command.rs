@@ -1,17 +1,20 @@
 //! The subcommands that repeat the paper's tables and figures.
 
+use std::cell::{OnceCell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use earmark::Params;
-use earmark::encode::{LocalOptions, Side, open_local};
+use earmark::encode::Side;
 use earmark_lab::data::{self, Dataset, Stores};
-use earmark_lab::experiments::paper::{Experiment, Lab, Options, Run, Setting, Source, catalogue, report};
+use earmark_lab::encoders;
+use earmark_lab::experiments::paper::{Experiment, Lab, Options, Reranking, Run, Setting, Source, catalogue, report};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::methods;
 use earmark_lab::report::Provenance;
+use earmark_lab::rerank::Scores;
 use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
 use earmark_lab::vectors::bank_order;
@@ -47,7 +50,9 @@ pub(crate) enum PaperCommand {
     Fig7(PaperArguments),
     /// Gains under other readings of what the paper leaves open
     Choices(PaperArguments),
-    /// All of these, in one folder each
+    /// Table 10: a reranker alone and under EAR (needs the feature `models`, or its scores in the cache)
+    Table10(RerankerArguments),
+    /// All that need no reranker, in one folder each
     All(PaperArguments),
 }
 
@@ -91,6 +96,18 @@ pub(crate) struct PaperArguments {
     date: Option<String>,
 }
 
+#[derive(Args)]
+pub(crate) struct RerankerArguments {
+    #[command(flatten)]
+    paper: PaperArguments,
+    /// A MonoT5 or BERT cross-encoder: its name or folder
+    #[arg(long, default_value = "castorini/monot5-base-msmarco")]
+    reranker: String,
+    /// Candidates of each question that it orders; the first K go on
+    #[arg(long, default_value_t = Params::paper().candidates)]
+    depth: usize,
+}
+
 impl PaperCommand {
     fn parts(&self) -> (Vec<&'static Experiment>, &PaperArguments) {
         use PaperCommand as P;
@@ -107,9 +124,19 @@ impl PaperCommand {
             P::Geometry(arguments) => ("geometry", arguments),
             P::Fig7(arguments) => ("fig7", arguments),
             P::Choices(arguments) => ("choices", arguments),
+            P::Table10(arguments) => ("table10", &arguments.paper),
             P::All(arguments) => return (catalogue::ALL.iter().collect(), arguments),
         };
         (catalogue::find(name).into_iter().collect(), arguments)
+    }
+
+    /// One folder for each reranker.
+    fn folder_name(&self, experiment: &Experiment) -> String {
+        let more = match self {
+            PaperCommand::Table10(arguments) => format!("-{}", short_name(&arguments.reranker)),
+            _ => String::new(),
+        };
+        self.parts().1.folder_name(experiment, &more)
     }
 }
 
@@ -117,7 +144,11 @@ impl PaperCommand {
 pub(crate) fn run(folders: &Folders, command: &PaperCommand) -> Result<()> {
     let (experiments, arguments) = command.parts();
     let options = arguments.options()?;
-    let lab = Lab::new(source(folders, arguments));
+    let reranker = match command {
+        PaperCommand::Table10(arguments) => Some(reranking(folders, arguments)?),
+        _ => None,
+    };
+    let lab = Lab::new(Source { reranker, ..source(folders, arguments) });
     let mut earlier = Vec::new();
     for experiment in experiments {
         if options.settings(experiment).is_empty() {
@@ -125,7 +156,7 @@ pub(crate) fn run(folders: &Folders, command: &PaperCommand) -> Result<()> {
         }
         let provenance = Provenance::here(command_line());
         let date = arguments.date.as_ref().unwrap_or(&provenance.date);
-        let path = folders.results.join(format!("{date}-{}", arguments.folder_name(experiment)));
+        let path = folders.results.join(format!("{date}-{}", command.folder_name(experiment)));
         run_one(experiment, &options, &lab, &path, &mut earlier, &provenance)?;
     }
     Ok(())
@@ -156,8 +187,32 @@ fn source<'a>(folders: &'a Folders, arguments: &'a PaperArguments) -> Source<'a>
         load: Box::new(|setting| load(folders, arguments, setting)),
         encode: Box::new(|setting, texts, side| encode(&setting.encoder, &folders.cache, &setting.set, texts, side)),
         encode_live: Box::new(live()),
+        reranker: None,
     }
 }
+
+/// A reranker with the file of its scores; it is loaded when a score is not there.
+fn reranking<'a>(folders: &Folders, arguments: &'a RerankerArguments) -> Result<Reranking<'a>> {
+    let known = RefCell::new(Scores::open(&folders.cache, &short_name(&arguments.reranker))?);
+    let loaded = OnceCell::new();
+    let progress = bar(&format!("{}: questions", arguments.reranker)).with_elapsed(Duration::ZERO);
+    let score = move |query: &str, texts: &[&str]| {
+        progress.inc(1);
+        known.borrow_mut().of(query, texts, &|query, texts| {
+            if loaded.get().is_none() {
+                let opened = encoders::open_reranker(&arguments.reranker).context(TO_GET_RERANKERS)?;
+                let _ = loaded.set(opened);
+            }
+            loaded.get().context("no reranker")?(query, texts)
+        })
+    };
+    Ok(Reranking { depth: arguments.depth, score: Box::new(score) })
+}
+
+/// What helps when a reranker cannot be opened.
+const TO_GET_RERANKERS: &str = "the reranker cannot be used. MonoT5 of the paper needs two commands, then `--reranker \
+    monot5-base-msmarco`:\n  hf download castorini/monot5-base-msmarco --local-dir monot5-base-msmarco\n  hf download \
+    google-t5/t5-base tokenizer.json --local-dir monot5-base-msmarco\nReason";
 
 /// The model is loaded once, so that a query is timed without it.
 fn live() -> impl Fn(&Setting, &[&str], Side) -> Result<Vec<Vec<f32>>> {
@@ -165,7 +220,7 @@ fn live() -> impl Fn(&Setting, &[&str], Side) -> Result<Vec<Vec<f32>>> {
     move |setting: &Setting, texts: &[&str], side| {
         let mut loaded = loaded.borrow_mut();
         if loaded.as_ref().is_none_or(|(name, _)| *name != setting.encoder) {
-            *loaded = Some((setting.encoder.clone(), open_local(&setting.encoder, &LocalOptions::default())?));
+            *loaded = Some((setting.encoder.clone(), encoders::open(&setting.encoder)?));
         }
         let (_, encoder) = loaded.as_ref().context("no encoder")?;
         Ok(encoder.encode(texts, side)?)
@@ -207,10 +262,10 @@ impl PaperArguments {
     }
 
     /// One folder holds all encoders of one or more sets with one learning rate.
-    fn folder_name(&self, experiment: &Experiment) -> String {
+    fn folder_name(&self, experiment: &Experiment, more: &str) -> String {
         let sets = self.sets.iter().map(|set| short_name(set)).collect::<Vec<_>>().join("-");
         let added = self.name.as_ref().map_or_else(String::new, |name| format!("-{name}"));
         let quick = if self.quick { "-quick" } else { "" };
-        format!("{}-{sets}-lr{}{added}{quick}", experiment.name, self.learning_rate)
+        format!("{}-{sets}-lr{}{more}{added}{quick}", experiment.name, self.learning_rate)
     }
 }

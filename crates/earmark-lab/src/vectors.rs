@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
-use earmark::encode::{EmbeddingCache, Encoder, LocalOptions, Precision, Side, encode_all, open_local};
+use earmark::encode::{EmbeddingCache, Encoder, Precision, Side, encode_all};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::data::Dataset;
+use crate::encoders;
 use crate::text::MemoryText;
 
 /// An encoder with the file of what it has encoded.
@@ -31,7 +32,7 @@ impl Vectors {
     /// # Errors
     /// If the model cannot be found or loaded, or the cache cannot be used; the message says what helps.
     pub fn open(model: &str, cache: &Path, dataset: &str) -> Result<Self> {
-        let encoder = open_local(model, &LocalOptions::default())?;
+        let encoder = encoders::open(model)?;
         let cache = EmbeddingCache::open(cache, encoder.as_ref(), Precision::F32)?;
         Ok(Vectors { encoder, cache, most_characters: most_characters(dataset) })
     }

@@ -20,6 +20,7 @@ use crate::rows::{self, Row, RunKey};
 const NOTHING: Without = Without { features: &[], fitting: false, trust: false, gate: false };
 
 /// Name, what it means, and what is left out. The ranges are those of the feature table, which a test holds to it.
+#[expect(clippy::single_range_in_vec_init, reason = "a part is a list of ranges, often of one")]
 const PARTS: [(&str, &str, Without); 11] = [
     ("whole", "nothing is left out", NOTHING),
     (

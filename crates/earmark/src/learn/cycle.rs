@@ -69,7 +69,7 @@ pub fn train_query(
 
 /// Adapter-only inference: the best `s` by adapted relevance, best first; no critic call.
 pub fn adapter_only(adapter: &Adapter, pool: &Pool, params: &Params) -> Slate {
-    top_slate(&adapter.adapt(pool, params.similarity).relevance.to_vec(), params.slate_size)
+    top_slate(&pool.informed(&adapter.adapt(pool, params.similarity).relevance), params.slate_size)
 }
 
 /// Explorer-assisted inference: `T - 1` rounds with the critic, then the final slate. Nothing is learned.

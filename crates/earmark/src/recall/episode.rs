@@ -68,7 +68,7 @@ impl Episode {
             params: *params,
             similarities: adapted.similarities(),
             arms: vec![Arm::default(); pool.len()],
-            relevance: adapted.relevance.to_vec(),
+            relevance: pool.informed(&adapted.relevance),
             pool,
             rounds: Vec::new(),
             shown: Slate::default(),
@@ -136,7 +136,7 @@ impl Episode {
         described
     }
 
-    /// `z [K]`, the relevance of each candidate under the adapter.
+    /// `z [K]`, the relevance of each candidate under the adapter, with the pool's side information.
     pub fn relevance(&self) -> &[f32] {
         &self.relevance
     }

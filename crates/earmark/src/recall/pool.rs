@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use ndarray::Array2;
+use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -42,6 +42,7 @@ impl Label {
 pub struct Pool {
     query: Vec<f32>,
     memories: Array2<f32>,
+    side: Vec<f32>,
 }
 
 impl Pool {
@@ -58,7 +59,7 @@ impl Pool {
             return Err(Error::invalid("vectors", "hold a number that is not finite; encode the text again"));
         }
         let memories = memories.as_standard_layout().into_owned();
-        Ok(Pool { query, memories })
+        Ok(Pool { query, memories, side: Vec::new() })
     }
 
     /// The same from one vector for each candidate.
@@ -73,6 +74,30 @@ impl Pool {
         }
         let rows = Array2::from_shape_fn((memories.len(), dimension), |(i, j)| memories[i].as_ref()[j]);
         Pool::new(query.to_vec(), rows)
+    }
+
+    /// The same with side information about the candidates, `[K]`: it is added to their relevance where candidates
+    /// are chosen, by the Explorer and when serving, and not in the loss (B.6). Empty for none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] if there are not as many numbers as candidates, or one is not finite.
+    pub fn with_side(self, side: Vec<f32>) -> Result<Self> {
+        if ![0, self.len()].contains(&side.len()) || !side.iter().all(|x| x.is_finite()) {
+            let reason = format!("has to be {} finite numbers, one for each candidate", self.len());
+            return Err(Error::invalid("side", reason));
+        }
+        Ok(Pool { side, ..self })
+    }
+
+    /// What [`with_side`](Pool::with_side) was given.
+    pub fn side(&self) -> &[f32] {
+        &self.side
+    }
+
+    /// Relevance with the side information, `[K]`.
+    pub(crate) fn informed(&self, relevance: &Array1<f32>) -> Vec<f32> {
+        let side = self.side.iter().copied().chain(std::iter::repeat(0.0));
+        relevance.iter().zip(side).map(|(relevance, side)| relevance + side).collect()
     }
 
     /// q `[d]`.
@@ -151,5 +176,30 @@ mod tests {
         assert!(Pool::from_rows(&[1.0, 0.0], &[vec![1.0]]).is_err());
         assert!(Pool::from_rows(&[1.0, f32::NAN], &[vec![1.0, 0.0]]).is_err());
         assert!(Pool::from_rows::<Vec<f32>>(&[1.0], &[]).unwrap().is_empty());
+        let pool = || Pool::from_rows(&[1.0], &[[1.0], [2.0]]).unwrap();
+        for (side, fits) in
+            [(vec![], true), (vec![0.5, -1.0], true), (vec![0.5], false), (vec![0.5, f32::INFINITY], false)]
+        {
+            assert_eq!(pool().with_side(side).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn side_information_moves_what_is_chosen() {
+        use std::sync::Arc;
+
+        use crate::learn::cycle::adapter_only;
+        use crate::recall::{Adapter, Episode};
+        use crate::{Params, Similarity};
+
+        let params = Params { slate_size: 1, similarity: Similarity::Dot, ..Params::paper() };
+        let best = |side: Vec<f32>| {
+            let pool = Arc::new(Pool::from_rows(&[1.0], &[[1.0], [0.5]]).unwrap().with_side(side).unwrap());
+            let adapter = Adapter::zeros(1);
+            let shown = Episode::new(pool.clone(), &adapter, &params).next_slate().candidates()[0].0;
+            (adapter_only(&adapter, &pool, &params).candidates()[0].0, shown)
+        };
+        assert_eq!((best(vec![]), best(vec![0.0, 0.4])), ((0, 0), (0, 0)));
+        assert_eq!(best(vec![0.0, 0.6]), (1, 1));
     }
 }

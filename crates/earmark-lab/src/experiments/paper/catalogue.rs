@@ -28,6 +28,8 @@ pub enum Part {
     Geometry,
     /// Gains under other readings of the paper.
     Choices,
+    /// Bars, with methods on a reranker's candidates.
+    Reranker,
 }
 
 /// A named list of methods and what is reported of them.
@@ -157,9 +159,20 @@ pub const ALL: [Experiment; 12] = [
     },
 ];
 
+/// The experiment that needs a reranker besides the encoder, and so is not among [`ALL`].
+pub const TABLE_10: Experiment = Experiment {
+    name: "table10",
+    title: "Table 10: a reranker alone and under EAR",
+    shows: "What a cross-encoder finds among the candidates, and EAR from the reranker's order on: with an untrained \
+            adapter and no critic it ranks as the reranker.",
+    methods: reranked,
+    stores: DIALOGUES,
+    part: Part::Reranker,
+};
+
 /// The experiment of a name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
-    ALL.iter().find(|experiment| experiment.name == name)
+    ALL.iter().chain([&TABLE_10]).find(|experiment| experiment.name == name)
 }
 
 /// Some rows of Table 3.
@@ -222,6 +235,20 @@ fn sampling(ear: &Params) -> Vec<Method> {
         variant(ear, "ear", "ear-replay-random", replay(ReplaySampling::Random)),
     ]
     .concat()
+}
+
+/// Methods on the retriever's candidates and the same on the reranker's.
+const RERANKED: [(&str, &str); 3] =
+    [("only-retriever", "reranker"), ("ear", "reranker-ear"), ("ear-explorer", "reranker-ear-explorer")];
+
+fn reranked(ear: &Params) -> Vec<Method> {
+    let retrieved = RERANKED.iter().flat_map(|(of, _)| one(ear, of));
+    retrieved.chain(RERANKED.iter().flat_map(|(of, name)| variant(ear, of, name, |params| params))).collect()
+}
+
+/// Whether a method is on the reranker's candidates.
+pub fn is_reranked(method: &Method) -> bool {
+    RERANKED.iter().any(|(_, name)| method.name == *name)
 }
 
 /// The methods of which every choice is tried.

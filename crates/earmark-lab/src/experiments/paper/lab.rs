@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use earmark::encode::Side;
 
 use crate::candidates::{self, Case};
 use crate::data::{Dataset, Stores};
+use crate::rerank::{self, Score};
 use crate::text::MemoryText;
 
 /// What is searched with what.
@@ -53,6 +54,16 @@ pub struct Source<'a> {
     pub encode: Box<EncodeFor<'a>>,
     /// The same, always computed: what a live query costs.
     pub encode_live: Box<EncodeFor<'a>>,
+    /// What orders the candidates anew, for Table 10.
+    pub reranker: Option<Reranking<'a>>,
+}
+
+/// A reranker and what it reads.
+pub struct Reranking<'a> {
+    /// Candidates of each question that it orders, at least.
+    pub depth: usize,
+    /// Its scores.
+    pub score: Box<Score<'a>>,
 }
 
 /// Few values by key.
@@ -63,12 +74,13 @@ pub struct Lab<'a> {
     source: Source<'a>,
     datasets: Known<Setting, Dataset>,
     cases: Known<(Setting, usize), Vec<Case>>,
+    reranked: Known<(Setting, usize), Vec<Case>>,
 }
 
 impl<'a> Lab<'a> {
     /// Nothing is loaded yet.
     pub fn new(source: Source<'a>) -> Self {
-        Lab { source, datasets: RefCell::default(), cases: RefCell::default() }
+        Lab { source, datasets: RefCell::default(), cases: RefCell::default(), reranked: RefCell::default() }
     }
 
     /// The questions of a setting.
@@ -92,6 +104,18 @@ impl<'a> Lab<'a> {
             let dataset = self.dataset(setting)?;
             let find = if setting.stores == Stores::Both { candidates::find_balanced } else { candidates::find };
             find(&dataset, setting.memory_text, k, &mut |texts, side| self.encode(setting, texts, side))
+        })
+    }
+
+    /// The first `k` candidates of each question in the order of the reranker.
+    ///
+    /// # Errors
+    /// As [`Lab::cases`], those of the reranker, or if there is none.
+    pub fn reranked_cases(&self, setting: &Setting, k: usize) -> Result<Rc<Vec<Case>>> {
+        let reranker = self.source.reranker.as_ref().context("this experiment needs a reranker")?;
+        found(&self.reranked, &(setting.clone(), k), || {
+            let cases = self.cases(setting, k.max(reranker.depth))?;
+            rerank::rerank(&*self.dataset(setting)?, setting.memory_text, &cases, k, &*reranker.score)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Every table and figure of the paper that needs no language model.
+//! Every table and figure of the paper that needs no language model of the user.
 //!
 //! An [`Experiment`] is a named list of methods and what is reported of them; [`catalogue`] holds them all, [`lab`]
 //! finds the questions and their candidates, [`Run`] runs what a result folder lacks, [`report`] writes what it says.
@@ -13,15 +13,19 @@ pub mod report;
 pub mod reported;
 pub mod stores;
 
+use std::rc::Rc;
+
 use anyhow::Result;
 use earmark::Params;
 use indicatif::ProgressBar;
 
 pub use catalogue::{Experiment, Part};
-pub use lab::{Lab, Setting, Source};
+pub use lab::{Lab, Reranking, Setting, Source};
 
 use super::plan::{Plan, ResultFolder};
+use crate::candidates::Case;
 use crate::data::Stores;
+use crate::methods::Method;
 use crate::split::SplitKind;
 use crate::text::MemoryText;
 
@@ -121,6 +125,7 @@ impl Run<'_> {
             progress.set_message(what);
             ran |= match self.experiment.part {
                 Part::Geometry => geometry::run(self, &setting, folder)?,
+                Part::Reranker => self.run_reranker(&setting, folder, earlier, progress)?,
                 _ => self.run_methods(&setting, folder, earlier, progress)?,
             };
             if self.experiment.part == Part::Latency {
@@ -137,7 +142,40 @@ impl Run<'_> {
         earlier: &[ResultFolder],
         progress: &ProgressBar,
     ) -> Result<bool> {
-        let (plan, encoder) = (self.options.plan(self.experiment, setting), setting.encoder_name());
+        let plan = self.options.plan(self.experiment, setting);
+        let cases = |k| self.lab.cases(setting, k);
+        self.run_plan(&plan, setting, &cases, folder, earlier, progress)
+    }
+
+    /// The methods on the retriever's candidates, then those on the reranker's.
+    fn run_reranker(
+        &self,
+        setting: &Setting,
+        folder: &ResultFolder,
+        earlier: &[ResultFolder],
+        progress: &ProgressBar,
+    ) -> Result<bool> {
+        let plan = self.options.plan(self.experiment, setting);
+        let (on_reranked, on_retrieved): (Vec<Method>, Vec<Method>) =
+            plan.methods.iter().cloned().partition(catalogue::is_reranked);
+        let retrieved = Plan { methods: on_retrieved, ..plan.clone() };
+        let cases = |k| self.lab.cases(setting, k);
+        let ran = self.run_plan(&retrieved, setting, &cases, folder, earlier, progress)?;
+        let reranked = Plan { methods: on_reranked, ..plan };
+        let cases = |k| self.lab.reranked_cases(setting, k);
+        Ok(self.run_plan(&reranked, setting, &cases, folder, earlier, progress)? || ran)
+    }
+
+    fn run_plan(
+        &self,
+        plan: &Plan,
+        setting: &Setting,
+        cases: &dyn Fn(usize) -> Result<Rc<Vec<Case>>>,
+        folder: &ResultFolder,
+        earlier: &[ResultFolder],
+        progress: &ProgressBar,
+    ) -> Result<bool> {
+        let encoder = setting.encoder_name();
         let dataset = self.lab.dataset(setting)?;
         let before = folder.rows()?.len();
         for other in earlier {
@@ -145,7 +183,7 @@ impl Run<'_> {
         }
         if plan.is_missing(folder, &dataset, &encoder)? {
             let candidates = plan.methods.iter().map(|method| method.params.candidates).max().unwrap_or(0);
-            plan.run(folder, &dataset, &encoder, &self.lab.cases(setting, candidates)?, progress)?;
+            plan.run(folder, &dataset, &encoder, &cases(candidates)?, progress)?;
         }
         Ok(folder.rows()?.len() > before)
     }

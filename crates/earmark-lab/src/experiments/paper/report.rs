@@ -70,7 +70,7 @@ fn opening(experiment: &Experiment) -> String {
         text.push_str(
             "\nRecall@5 counts a question if *all* its gold memories are among the five; Hit@5 if any is. Percent, mean ± standard \
              deviation over seeds; gains are in points with a 95 % bootstrap interval over questions and seeds. \
-             `explorer-only` and `ear-explorer` ask the simulated critic about the *test* question, which reads its labels; \
+             Methods with `explorer-only` or `ear-explorer` in their name ask the simulated critic about the *test* question, which reads its labels; \
              the other methods see no label of a test question.\n\nThe paper's values are with Contriever: compare gains, not levels.\n",
         );
     }
@@ -109,7 +109,7 @@ fn section(experiment: &Experiment, folder: &ResultFolder, group: &Group, names:
     }
     text.push_str(&summary::table(rows, encoder, names, "only-retriever", paper));
     match experiment.part {
-        Part::Bars | Part::Latency | Part::Sizes => {
+        Part::Bars | Part::Latency | Part::Sizes | Part::Reranker => {
             draw_bars(experiment, folder, group, names)?;
             let _ = write!(text, "\n![methods]({})\n", group.file("methods"));
         }

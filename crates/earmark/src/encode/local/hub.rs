@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use hf_hub::api::sync::{ApiBuilder, ApiRepo};
 use hf_hub::{Cache, CacheRepo};
 
-use super::checkpoint::Result;
+use serde::Deserialize;
 
-/// Files that a model may have; those that decide on pooling come before the weights, so that a cache with weights
-/// has them all.
+use super::checkpoint::Result;
+use super::config::read_json;
+
+/// Files that a model may have; they and what `modules.json` names come before the weights, so that a cache with
+/// weights has them all.
 const SETTINGS: [&str; 6] = [
     "config.json",
     "tokenizer.json",
@@ -18,7 +21,7 @@ const SETTINGS: [&str; 6] = [
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
 ];
-const WEIGHTS: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
+const WEIGHTS: [&str; 3] = ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"];
 
 /// The folder of a model: from the cache, else downloaded into it. `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN` and
 /// `HF_HUB_OFFLINE` mean what they mean in Python.
@@ -49,20 +52,50 @@ fn cached(cache: &CacheRepo) -> Option<PathBuf> {
 
 fn download(repo: &ApiRepo) -> Result<PathBuf> {
     let files = repo.info().map_err(|error| error.to_string())?.siblings;
-    let has = |name: &str| files.iter().any(|file| file.rfilename == name);
-    let pooling =
-        files.iter().map(|file| file.rfilename.as_str()).filter(|name| name.ends_with("_Pooling/config.json"));
-    let weights = WEIGHTS.into_iter().find(|name| has(name));
+    let files: Vec<&str> = files.iter().map(|file| file.rfilename.as_str()).collect();
+    let weights = WEIGHTS.into_iter().find(|name| files.contains(name));
     let weights = weights.ok_or("it has neither model.safetensors nor pytorch_model.bin")?;
-    let settings = SETTINGS.into_iter().filter(|name| has(name));
+    let get = |name: &str| repo.get(name).map_err(|error| format!("{name}: {error}"));
     let mut folder = None;
-    for name in pooling.chain(settings).chain([weights]) {
-        let path = repo.get(name).map_err(|error| format!("{name}: {error}"))?;
-        if name == "config.json" {
-            folder = path.parent().map(Path::to_owned);
+    let mut modules = Vec::new();
+    for name in SETTINGS.into_iter().filter(|name| files.contains(name)) {
+        let path = get(name)?;
+        match name {
+            "config.json" => folder = path.parent().map(Path::to_owned),
+            "modules.json" => modules = module_folders(&path)?,
+            _ => {}
         }
     }
+    let shards = weights.ends_with(".index.json");
+    let wanted = |name: &&str| is_part(name, &modules) || (shards && is_shard(name));
+    // The file whose presence means that the model is whole comes last.
+    for name in files.iter().copied().filter(wanted).chain([weights]) {
+        get(name)?;
+    }
     folder.ok_or_else(|| "it has no config.json".into())
+}
+
+/// The folders that `modules.json` names, for example `1_Pooling`.
+fn module_folders(path: &Path) -> Result<Vec<String>> {
+    let modules: Vec<Module> = read_json(path)?.unwrap_or_default();
+    Ok(modules.into_iter().map(|module| module.path).filter(|path| !path.is_empty()).collect())
+}
+
+#[derive(Deserialize)]
+struct Module {
+    #[serde(default)]
+    path: String,
+}
+
+/// Whether a file is one of a module's: its settings, or its weights in the format that is safe to read.
+fn is_part(name: &str, modules: &[String]) -> bool {
+    let part = |module: &String| name.strip_prefix(module.as_str()).and_then(|rest| rest.strip_prefix('/'));
+    modules.iter().filter_map(part).any(|file| ["config.json", "model.safetensors"].contains(&file))
+}
+
+/// Whether a file is one of several that hold a model's weights together.
+fn is_shard(name: &str) -> bool {
+    name.starts_with("model-") && name.ends_with(".safetensors")
 }
 
 /// Whether an environment variable is set to something that means yes.
@@ -81,6 +114,21 @@ mod tests {
         {
             assert_eq!(is_on(value), on, "{value:?}");
         }
+    }
+
+    #[test]
+    fn parts_of_a_model() {
+        let modules = ["1_Pooling".to_owned(), "2_Dense_1024".to_owned()];
+        for (name, part) in [
+            ("1_Pooling/config.json", true),
+            ("2_Dense_1024/model.safetensors", true),
+            ("2_Dense_1024/pytorch_model.bin", false),
+            ("2_Dense_256/model.safetensors", false),
+            ("config.json", false),
+        ] {
+            assert_eq!(is_part(name, &modules), part, "{name}");
+        }
+        assert!(is_shard("model-00001-of-00007.safetensors") && !is_shard("model.safetensors"));
     }
 
     #[test]

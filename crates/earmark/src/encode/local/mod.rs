@@ -79,15 +79,18 @@ pub struct Local {
 /// # Ok::<(), earmark::Error>(())
 /// ```
 pub fn open_local(name: &str, options: &LocalOptions) -> Result<Box<dyn Encoder>> {
-    let (model, folder) = find(name)?;
+    let (model, folder) = find_model(name)?;
     Ok(match StaticVectors::is_in(&folder) {
         true => Box::new(StaticVectors::from_folder(&model, &folder)?),
         false => Box::new(Local::from_folder(&model, &folder, options)?),
     })
 }
 
-/// The model's plain name and its folder.
-fn find(name: &str) -> Result<(String, PathBuf)> {
+/// The plain name of a model and its folder, looked for as by [`open_local`]: for runtimes other than this one.
+///
+/// # Errors
+/// [`Error::Encoder`], which says what was tried and how to get the model.
+pub fn find_model(name: &str) -> Result<(String, PathBuf)> {
     let error = |reason| Error::Encoder { model: name.to_owned(), reason };
     if name.trim().is_empty() {
         return Err(error("the name is empty; give a model's name or its folder".into()));
@@ -103,7 +106,7 @@ impl Local {
     /// # Errors
     /// [`Error::Encoder`], which says what was tried and how to get the model.
     pub fn open(name: &str, options: &LocalOptions) -> Result<Self> {
-        let (model, folder) = find(name)?;
+        let (model, folder) = find_model(name)?;
         Local::from_folder(&model, &folder, options)
     }
 

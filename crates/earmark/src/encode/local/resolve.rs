@@ -79,7 +79,7 @@ fn candidates(name: &str) -> Vec<PathBuf> {
 }
 
 fn holds_model(folder: &Path) -> bool {
-    let weights = ["model.safetensors", "pytorch_model.bin"];
+    let weights = ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"];
     folder.join("tokenizer.json").is_file() && weights.iter().any(|name| folder.join(name).is_file())
 }
 
