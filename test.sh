@@ -12,3 +12,4 @@ cargo test --release --workspace --locked
 # Each benchmark runs once at a small size, so that it cannot rot (the tests have built them).
 target/release/examples/search_bench --memories 3000 --queries 20
 target/release/examples/step_bench --dimensions 64 --seconds 0.05 --repeats 1
+target/release/examples/cost_bench --recalls 40
