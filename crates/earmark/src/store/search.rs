@@ -1,8 +1,5 @@
 //! Exact search by cosine: a pass over the byte codes, then the true scores of those that may be among the best.
 
-use std::ops::Range;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLockReadGuard};
 
 use rusqlite::{Connection, OptionalExtension};
@@ -13,7 +10,6 @@ use super::memories::{unit, wrong_dimension};
 use super::quantize::{Codes, error_margin, quantize};
 use super::raw::dot_codes;
 use super::scope::{self, Checker, Listed};
-use super::segment::Entries;
 use super::shortlist::Shortlist;
 use super::{Hit, Row, Store, pack};
 use crate::error::Result;
@@ -208,30 +204,17 @@ impl Search<'_> {
 
     /// The best `want` of all by approximate score, and those too close to call.
     fn scan(&self, want: usize) -> Vec<Near> {
-        let stretches = stretches(self.bank);
-        let threads = if self.bank.len() < SHARED_FROM { 1 } else { cores().min(stretches.len()) };
-        if threads == 1 {
-            let mut list = self.shortlist(want);
-            stretches.iter().for_each(|stretch| scan_stretch(self.bank, &self.codes, stretch, &mut list));
-            return list.finish();
-        }
-        let (bank, codes, next) = (self.bank, &self.codes, AtomicUsize::new(0));
-        let empty = || self.shortlist(want);
-        let work = |mut list: Shortlist<(Row, Place)>| {
-            while let Some(stretch) = stretches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                scan_stretch(bank, codes, stretch, &mut list);
+        let mut list = self.shortlist(want);
+        for (part, entries) in self.bank.views() {
+            for (at, codes) in entries.codes.chunks_exact(entries.dimension.max(1)).enumerate() {
+                let score = dot_codes(&self.codes.codes, codes) as f32 * entries.scales[at] * self.codes.scale;
+                let place = Place { part, at: at as u32 };
+                if score >= list.floor() && !self.bank.is_dead(place) {
+                    list.push(score, (Row(entries.rows[at]), place));
+                }
             }
-            list.finish()
-        };
-        let mut all = empty();
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| (empty(), &work)).collect();
-            let others: Vec<_> = others.into_iter().map(|(list, work)| scope.spawn(move || work(list))).collect();
-            let mine = work(empty());
-            let joined = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            joined.chain([mine]).flatten().for_each(|(score, item)| all.push(score, item));
-        });
-        all.finish()
+        }
+        list.finish()
     }
 
     /// As [`Search::scan`], of these rows alone.
@@ -289,39 +272,6 @@ impl Search<'_> {
         hits.sort_by(best_first);
         hits.truncate(self.k);
         Some(hits)
-    }
-}
-
-/// Entries that one thread looks at in a row.
-const STRETCH: usize = 8_192;
-/// So many entries are worth a second thread.
-const SHARED_FROM: usize = 32_768;
-/// More threads than these only wait for the memory.
-const MOST_THREADS: usize = 4;
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
-}
-
-/// Part, and entries of it.
-type Stretch = (u32, Range<usize>);
-
-fn stretches(bank: &Bank) -> Vec<Stretch> {
-    let of_part = |(part, entries): (u32, Entries<'_>)| {
-        let count = entries.rows.len();
-        (0..count).step_by(STRETCH).map(move |start| (part, start..(start + STRETCH).min(count))).collect::<Vec<_>>()
-    };
-    bank.views().flat_map(of_part).collect()
-}
-
-fn scan_stretch(bank: &Bank, query: &Codes, (part, range): &Stretch, list: &mut Shortlist<(Row, Place)>) {
-    let entries = bank.view(*part);
-    for at in range.clone() {
-        let score = dot_codes(&query.codes, entries.codes_of(at)) as f32 * entries.scales[at] * query.scale;
-        let place = Place { part: *part, at: at as u32 };
-        if score >= list.floor() && !bank.is_dead(place) {
-            list.push(score, (Row(entries.rows[at]), place));
-        }
     }
 }
 
