@@ -13,7 +13,7 @@ use earmark::encode::Side;
 use earmark_lab::data::{self, Dataset};
 use earmark_lab::experiments::locomo::{self, Settings};
 use earmark_lab::experiments::plan::ResultFolder;
-use earmark_lab::experiments::recipe_report::Material;
+use earmark_lab::experiments::recipe_runs::{self, Material};
 use earmark_lab::experiments::{ablation, recipe_report};
 use earmark_lab::methods;
 use earmark_lab::report::Provenance;
@@ -200,7 +200,7 @@ struct RecipeArguments {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// The first seed; the recipe was designed with seeds below 101
-    #[arg(long, default_value_t = recipe_report::FIRST_SEED)]
+    #[arg(long, default_value_t = recipe_runs::FIRST_SEED)]
     first_seed: u64,
     /// How questions are divided into training and test.
     #[arg(long, value_enum, default_value = "random")]
@@ -238,7 +238,7 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
         ..Quality::paper()
     };
     quality.check()?;
-    let settings = recipe_report::Settings {
+    let settings = recipe_runs::Settings {
         first_seed: arguments.first_seed,
         seeds: arguments.seeds,
         split: arguments.split,
@@ -269,7 +269,8 @@ fn run_recipe(folders: &Folders, arguments: &RecipeArguments) -> Result<()> {
                 ablation::run(&settings, &folder, &material, &progress)?;
                 ablation::write_report(&settings, &folder, &provenance)?;
             } else {
-                recipe_report::run(&settings, &folder, &material, &progress)?;
+                let material = material.with_dense_pools(&mut encode)?;
+                recipe_runs::run(&settings, &folder, &material, &progress)?;
                 recipe_report::write_report(&settings, &folder, &provenance)?;
             }
             progress.finish_and_clear();

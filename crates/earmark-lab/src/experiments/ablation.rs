@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::plan::ResultFolder;
 use super::recipe::{self, Answer, State, Without};
-use super::recipe_report::{Material, Settings, row_of};
+use super::recipe_runs::{Material, Settings, row_of};
 use super::summary;
 use crate::report::Provenance;
 use crate::rows::{self, Row, RunKey};

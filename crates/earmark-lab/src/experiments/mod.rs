@@ -6,5 +6,6 @@ pub mod paper;
 pub mod plan;
 pub mod recipe;
 pub mod recipe_report;
+pub mod recipe_runs;
 pub mod select;
 pub mod summary;
