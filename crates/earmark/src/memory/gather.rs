@@ -12,11 +12,11 @@ use super::{
 use crate::{
     error::Result,
     learn::{PastQuestion, hindsight},
-    lexical::WordScore,
+    lexical::{WordScore, coverage},
     params::Recipe,
-    recall::{Beside, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
+    recall::{AROUND, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
     record::{Memory, Scope},
-    store::{Hit, Row, Store, StoredRecall, WordHits},
+    store::{Hit, Neighbours, Row, Store, StoredRecall, WordHits},
 };
 
 /// The candidates of one question. All lists are parallel; a place in them is a [`Candidate`](crate::recall::Candidate).
@@ -70,15 +70,30 @@ impl Known<'_> {
         top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect()
     }
 
-    /// The turns right before and after each row in its session.
-    fn beside(&self, rows: &[Row]) -> Result<Vec<[Option<Beside>; 2]>> {
-        let neighbours = self.store.neighbours(rows)?;
-        let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
-        let cosines = self.store.cosines(self.query, &around)?;
-        let dense: HashMap<Row, f32> = around.into_iter().zip(cosines).collect();
-        let beside = |row: Row| Beside { dense: dense[&row], lexical: self.words.score(row).bm25 };
-        Ok(neighbours.iter().map(|pair| pair.map(|row| row.map(beside))).collect())
+    /// What was said around each row in its session.
+    fn context(&self, rows: &[Row]) -> Result<HashMap<Row, Context>> {
+        let neighbours = self.store.neighbours(rows, AROUND)?;
+        let beside = |n: &Neighbours| [n.before.first(), n.after.first()].map(|row| row.copied());
+        let near: Vec<Row> = neighbours.iter().flat_map(beside).flatten().collect();
+        let cosines = self.store.cosines(self.query, &near)?;
+        let dense: HashMap<Row, f32> = near.into_iter().zip(cosines).collect();
+        let context = |row: &Row, n: &Neighbours| {
+            let said = n.before.iter().chain(&n.after).chain([row]);
+            let shared = said.fold(0, |bits, row| bits | self.words.score(*row).shared);
+            let beside = beside(n).map(|row| row.map(|row| dense[&row]));
+            Context { beside, around: coverage(&self.words.weights, shared) }
+        };
+        Ok(rows.iter().zip(&neighbours).map(|(row, n)| (*row, context(row, n))).collect())
     }
+}
+
+/// What was said around a memory in its session.
+#[derive(Clone, Copy, Default)]
+struct Context {
+    /// Cosines of the turns right before and after.
+    beside: [Option<f32>; 2],
+    /// [`Evidence::around`].
+    around: f32,
 }
 
 impl Namespace {
@@ -100,11 +115,9 @@ impl Namespace {
         }
         let (dense, known) = self.search_arms(question, query, scope, 2 * wanted)?;
         let rows = known.shortlist(&dense, wanted);
-        let (gathered, beside) = at_once(
-            || self.look_up(query, &rows, |row| known.evidence(*row)),
-            || Ok(rows.iter().copied().zip(known.beside(&rows)?).collect()),
-        )?;
-        self.with_features(gathered, &beside, &known, learned)
+        let (gathered, contexts) =
+            at_once(|| self.look_up(query, &rows, |row| known.evidence(*row)), || known.context(&rows))?;
+        self.with_features(gathered, &contexts, &known, learned)
     }
 
     /// Both arms at once, on two threads.
@@ -135,7 +148,6 @@ impl Namespace {
             dense: self.store.cosine_moments(query)?,
             lexical: words.moments,
             rare: words.rare_moments,
-            best_lexical: words.best,
             mean_length: words.collection.words as f32 / words.collection.texts.max(1) as f32,
         })
     }
@@ -172,7 +184,7 @@ impl Namespace {
     fn with_features(
         &self,
         mut gathered: Gathered,
-        beside: &HashMap<Row, [Option<Beside>; 2]>,
+        contexts: &HashMap<Row, Context>,
         known: &Known<'_>,
         learned: &Learned,
     ) -> Result<Gathered> {
@@ -181,7 +193,9 @@ impl Namespace {
         for (i, evidence) in gathered.evidence.iter_mut().enumerate() {
             let (row, memory) = (gathered.rows[i], &gathered.memories[i]);
             evidence.facts = Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at);
-            [evidence.previous, evidence.next] = beside.get(&row).copied().unwrap_or_default();
+            let context = contexts.get(&row).copied().unwrap_or_default();
+            [evidence.previous, evidence.next] = context.beside;
+            evidence.around = context.around;
             evidence.in_session = memory.session_id.is_some();
             let vector = gathered.pool.memories().row(i).to_vec();
             evidence.past = hindsight(&speaking, &useful, row.0, &vector);
