@@ -30,6 +30,26 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    /// Candidates without features, from memories and vectors; what is gone by now from either is left out.
+    fn new(
+        query: &[f32],
+        memories: Vec<(Row, Memory)>,
+        vectors: &HashMap<Row, Vec<f32>>,
+        evidence: impl Fn(&Row) -> Evidence,
+    ) -> Result<Gathered> {
+        let vector = |row: &Row| vectors.get(row).map(Vec::as_slice).filter(|vector| vector.len() == query.len());
+        let (rows, memories): (Vec<Row>, Vec<Memory>) =
+            memories.into_iter().filter(|(row, _)| vector(row).is_some()).unzip();
+        let vectors: Vec<&[f32]> = rows.iter().filter_map(vector).collect();
+        Ok(Gathered {
+            evidence: rows.iter().map(evidence).collect(),
+            features: vec![Vec::new(); rows.len()],
+            pool: Arc::new(Pool::from_rows(query, &vectors)?),
+            rows,
+            memories,
+        })
+    }
+
     /// Cosines `[K]`.
     pub(super) fn dense(&self) -> Vec<f32> {
         self.evidence.iter().map(|e| e.dense).collect()
@@ -115,9 +135,21 @@ impl Namespace {
         }
         let (dense, known) = self.search_arms(question, query, scope, 2 * wanted)?;
         let rows = known.shortlist(&dense, wanted);
-        let (gathered, contexts) =
-            at_once(|| self.look_up(query, &rows, |row| known.evidence(*row)), || known.context(&rows))?;
-        self.with_features(gathered, &contexts, &known, learned)
+        let ((memories, facts), (vectors, contexts)) = at_once(
+            || {
+                let memories = self.store.memories(&rows)?;
+                let facts: HashMap<Row, Facts> =
+                    memories.iter().map(|(row, memory)| (*row, facts_of(memory))).collect();
+                Ok((memories, facts))
+            },
+            || Ok((self.store.vectors(&rows)?, known.context(&rows)?)),
+        )?;
+        let vectors = rows.into_iter().zip(vectors).collect();
+        let gathered = Gathered::new(query, memories, &vectors, |row| {
+            let Context { beside: [previous, next], around } = contexts[row];
+            Evidence { previous, next, around, facts: facts[row].clone(), ..known.evidence(*row) }
+        })?;
+        self.with_features(gathered, &known, learned)
     }
 
     /// Both arms at once, on two threads.
@@ -169,36 +201,18 @@ impl Namespace {
 
     /// The memories of `rows`, as far as they are there, without features.
     fn look_up(&self, query: &[f32], rows: &[Row], evidence: impl Fn(&Row) -> Evidence) -> Result<Gathered> {
-        let (rows, memories): (Vec<Row>, Vec<Memory>) = self.store.memories(rows)?.into_iter().unzip();
-        let vectors = self.store.vectors(&rows)?;
-        Ok(Gathered {
-            evidence: rows.iter().map(evidence).collect(),
-            features: vec![Vec::new(); rows.len()],
-            pool: Arc::new(Pool::from_rows(query, &vectors)?),
-            rows,
-            memories,
-        })
+        let vectors = rows.iter().copied().zip(self.store.vectors(rows)?).collect();
+        Gathered::new(query, self.store.memories(rows)?, &vectors, evidence)
     }
 
     /// Adds what the `default` recipe ranks by.
-    fn with_features(
-        &self,
-        mut gathered: Gathered,
-        contexts: &HashMap<Row, Context>,
-        known: &Known<'_>,
-        learned: &Learned,
-    ) -> Result<Gathered> {
+    fn with_features(&self, mut gathered: Gathered, known: &Known<'_>, learned: &Learned) -> Result<Gathered> {
         let speaking = learned.past.speaking(known.query);
         let useful = self.useful_vectors(&speaking)?;
         for (i, evidence) in gathered.evidence.iter_mut().enumerate() {
-            let (row, memory) = (gathered.rows[i], &gathered.memories[i]);
-            evidence.facts = Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at);
-            let context = contexts.get(&row).copied().unwrap_or_default();
-            [evidence.previous, evidence.next] = context.beside;
-            evidence.around = context.around;
-            evidence.in_session = memory.session_id.is_some();
+            evidence.in_session = gathered.memories[i].session_id.is_some();
             let vector = gathered.pool.memories().row(i).to_vec();
-            evidence.past = hindsight(&speaking, &useful, row.0, &vector);
+            evidence.past = hindsight(&speaking, &useful, gathered.rows[i].0, &vector);
         }
         let features = features(&known.asked, &known.corpus, &gathered.evidence);
         gathered.features = features.iter().map(|row| row.to_vec()).collect();
@@ -212,6 +226,10 @@ impl Namespace {
         let vectors = self.store.vectors(&rows)?;
         Ok(rows.iter().map(|row| row.0).zip(vectors).filter(|(_, vector)| !vector.is_empty()).collect())
     }
+}
+
+fn facts_of(memory: &Memory) -> Facts {
+    Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at)
 }
 
 /// Runs the second on a thread of its own beside the first.
