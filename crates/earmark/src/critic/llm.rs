@@ -89,14 +89,15 @@ impl LlmCritic {
     /// [`Error::Remote`] when the endpoint fails.
     pub fn judge(&self, question: &str, memories: &[&Memory]) -> Result<Vec<Option<Label>>> {
         self.calls.fetch_add(1, Relaxed);
-        let labels = self.answer(question, memories).map(|answer| labels(&answer, memories.len()));
+        let labels = self.answer(question, memories).map(|(answer, cut)| labels(&answer, cut, memories.len()));
         if !labels.as_ref().is_ok_and(|labels| labels.iter().any(Option::is_some)) {
             self.failures.fetch_add(1, Relaxed);
         }
         labels
     }
 
-    fn answer(&self, question: &str, memories: &[&Memory]) -> Result<String> {
+    /// What the model says, and whether a limit cut it off.
+    fn answer(&self, question: &str, memories: &[&Memory]) -> Result<(String, bool)> {
         let notes: Vec<String> = memories.iter().enumerate().map(|(i, memory)| memory.numbered(i + 1)).collect();
         let messages = json!([
             { "role": "system", "content": TASK },
@@ -104,9 +105,10 @@ impl LlmCritic {
         ]);
         let body = json!({ "model": self.model, "messages": messages, "temperature": 0 });
         let answer = self.endpoint.post(&body)?;
-        said(&answer).ok_or_else(|| {
+        let text = said(&answer).ok_or_else(|| {
             self.endpoint.error("the answer has no `choices` with a `message`; is this a chat endpoint?")
-        })
+        })?;
+        Ok((text, answer["choices"][0]["finish_reason"] == "length"))
     }
 }
 
@@ -119,9 +121,10 @@ fn said(answer: &Value) -> Option<String> {
     }
 }
 
-fn labels(answer: &str, places: usize) -> Vec<Option<Label>> {
+/// An answer that was cut off might have cited more: its silence says nothing.
+fn labels(answer: &str, cut: bool, places: usize) -> Vec<Option<Label>> {
     let cited = citations(answer, places);
-    let silent = cited.is_complete().then_some(Label::NotUseful);
+    let silent = (cited.is_complete() && !cut).then_some(Label::NotUseful);
     let label = |place| if cited.used.contains(&place) { Some(Label::Useful) } else { silent };
     (1..=places).map(label).collect()
 }
@@ -168,6 +171,13 @@ mod tests {
         ] {
             assert_eq!(signs(message.clone()), (expected.to_owned(), (1, failures)), "{message}");
         }
+    }
+
+    #[test]
+    fn the_silence_of_an_answer_that_was_cut_off_says_nothing() {
+        let cut = json!({ "choices": [{ "finish_reason": "length", "message": { "content": "It is [1] and" } }] });
+        let (critic, _asked) = critic(cut);
+        assert_eq!(critic.judge("q", &[&memory("a"), &memory("b")]).unwrap(), [Some(Label::Useful), None]);
     }
 
     #[test]

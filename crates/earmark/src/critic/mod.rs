@@ -5,7 +5,7 @@ mod citations;
 mod llm;
 mod simulated;
 
-pub use citations::{Citations, citations};
+pub use citations::{Citations, citations, without_citations};
 #[cfg(feature = "remote")]
 pub use llm::{LlmCritic, LlmOptions};
 pub use simulated::{Quality, Simulated, false_positive_rate};
