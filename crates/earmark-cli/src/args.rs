@@ -117,8 +117,9 @@ pub(crate) enum Command {
     /// Give any model endpoint a memory: an OpenAI-compatible proxy in front of it
     ///
     /// Point an application's base URL here (http://127.0.0.1:3278/v1). Each chat call gets what the memory holds for
-    /// its last user turn; the answer's citations close the loop, and the turns are remembered. The headers
-    /// X-Earmark-Namespace and X-Earmark-Session, and the call's `user`, say whose memory it is.
+    /// its last user turn; the answer's citations close the loop, and what the turns tell is remembered (no greetings,
+    /// no short questions, no answers that only repeat memories). The headers X-Earmark-Namespace and
+    /// X-Earmark-Session, and the call's `user`, say whose memory it is.
     Proxy(Proxy),
     /// Serve one namespace to an MCP client over standard input and output
     Mcp(Mcp),
@@ -233,7 +234,8 @@ pub(crate) struct Recall {
     /// The answer given after the earlier recall, with its [n] citations
     #[arg(long, value_name = "TEXT", group = "closing", requires = "previous")]
     pub(crate) previous_answer: Option<String>,
-    /// Answer nothing unless some memory fits with at least this chance, 0 to 1
+    /// Answer nothing unless some memory fits with at least this chance, 0 to 1; under 50 memories it has no say until
+    /// something was learned
     #[arg(long, value_name = "CHANCE")]
     pub(crate) min_confidence: Option<f32>,
     /// Print only the numbered context for a prompt
@@ -398,8 +400,22 @@ pub(crate) struct Proxy {
     /// About how many tokens the context may have
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<usize>,
+    /// Whose turns are remembered
+    #[arg(long, value_enum, default_value_t = Turns::Both, value_name = "WHOSE")]
+    pub(crate) remember: Turns,
     #[command(flatten)]
     pub(crate) log: Log,
+}
+
+/// Whose turns a proxy remembers.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Turns {
+    /// What the user says, and what the model adds to what it was given
+    Both,
+    /// What the user says
+    User,
+    /// Nobody's: the memory is only asked, and learns
+    None,
 }
 
 /// What is logged, on standard error.

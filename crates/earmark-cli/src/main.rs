@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod heaps;
 mod open;
 mod render;
 mod settings;
@@ -15,6 +16,7 @@ use earmark::{Error, ErrorKind};
 use serde_json::json;
 
 fn main() -> ExitCode {
+    heaps::share();
     let cli = args::Cli::parse();
     let json = cli.global.json;
     match commands::run(cli) {

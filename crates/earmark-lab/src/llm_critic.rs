@@ -149,7 +149,7 @@ impl LlmCritic<'_> {
         let memories: Vec<Memory> = memories.map(as_remembered).collect();
         let reply = self.llm.ask(&citation_prompt(question, &memories.iter().collect::<Vec<_>>()))?;
         tally.pay(&reply);
-        Ok(citation_labels(&reply.text, places))
+        Ok(citation_labels(&reply, places))
     }
 
     fn yes_or_no(&self, question: &str, memory: &LabMemory, tally: &mut Tally) -> earmark::Result<Option<Label>> {

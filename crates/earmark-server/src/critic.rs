@@ -17,6 +17,9 @@ use crate::{config::CriticConfig, learner::Learner, metrics::Metrics};
 const PAUSE: Duration = Duration::from_secs(5);
 /// Pause after the endpoint failed.
 const LONG_PAUSE: Duration = Duration::from_secs(60);
+/// Failures of the endpoint over one recall after which it is left to expire: it may be too long, or make the model
+/// talk without end, and the ones behind it wait.
+const TRIES: u32 = 3;
 /// Recalls looked up at once.
 const BATCH: usize = 20;
 
@@ -48,11 +51,13 @@ impl Watch {
         let held = ended.clone();
         let pause = PAUSE.min(config.close_after.max(Duration::from_millis(20)));
         let budget = Budget::new(config.calls_a_minute, Instant::now());
-        let mut rounds = Rounds { config, critic, earmark, learner, metrics, budget, seen: HashMap::new() };
+        let (seen, failed) = Default::default();
+        let mut rounds = Rounds { config, critic, earmark, learner, metrics, budget, seen, failed };
+        let long_pause = LONG_PAUSE.min(12 * pause);
         let work = move || {
             let mut next = pause;
             while !held.after(next) {
-                next = if rounds.run(&held) { pause } else { LONG_PAUSE };
+                next = if rounds.run(&held) { pause } else { long_pause };
             }
         };
         let thread = std::thread::Builder::new().name("earmark-critic".to_owned()).spawn(work);
@@ -90,6 +95,8 @@ struct Rounds {
     budget: Budget,
     /// The last recall that was judged, by namespace: what got no label is not asked about again.
     seen: HashMap<String, String>,
+    /// The recall over which the endpoint failed last, and how often, by namespace.
+    failed: HashMap<String, (String, u32)>,
 }
 
 impl Rounds {
@@ -133,13 +140,28 @@ impl Rounds {
                         self.metrics.closed("critic");
                         self.learner.wake(name);
                     }
-                    Err(error) if error.kind() == ErrorKind::Upstream => return Err(error),
+                    Err(error) if error.kind() == ErrorKind::Upstream => {
+                        if self.failures(name, &recall_id) >= TRIES {
+                            self.seen.insert(name.to_owned(), recall_id);
+                        }
+                        return Err(error);
+                    }
                     // Closed or forgotten meanwhile, or no verdict.
                     _ => (),
                 }
                 self.seen.insert(name.to_owned(), recall_id);
             }
         }
+    }
+}
+
+impl Rounds {
+    /// How often the endpoint has now failed over this recall.
+    fn failures(&mut self, name: &str, recall_id: &str) -> u32 {
+        let failed = self.failed.entry(name.to_owned()).or_default();
+        let before = if failed.0 == recall_id { failed.1 } else { 0 };
+        *failed = (recall_id.to_owned(), before + 1);
+        before + 1
     }
 }
 

@@ -31,6 +31,6 @@ pub use config::{Config, CriticConfig, DEFAULT_PORT};
 pub use keys::{Access, Key, Keys};
 pub use metrics::Metrics;
 pub use problem::Problem;
-pub use proxy::{PROXY_PORT, Proxy, ProxyConfig, proxy_router};
+pub use proxy::{PROXY_PORT, Proxy, ProxyConfig, Remember, proxy_router};
 pub use router::{document, router};
 pub use serve::{serve, serve_proxy, signalled};

@@ -196,7 +196,8 @@ pub struct Recall {
     pub previous: Option<PreviousRecall>,
     /// The vector of the query, if you have it already.
     pub query_vector: Option<Vec<f32>>,
-    /// Answer nothing rather than something of which no memory fits with at least this chance, 0 to 1.
+    /// Answer nothing rather than something of which no memory fits with at least this chance, 0 to 1. It has no say
+    /// where the answer's `confidence` is null.
     pub min_confidence: Option<f32>,
 }
 

@@ -51,6 +51,9 @@ pub struct Prompt {
 pub struct Reply {
     /// Its words; empty where it said nothing. Reasoning that comes beside them is no answer.
     pub text: String,
+    /// Whether a limit cut it off.
+    #[serde(default)]
+    pub cut: bool,
     /// Tokens that it read; 0 where the endpoint does not say.
     pub prompt_tokens: u64,
     /// Tokens that it wrote, reasoning included; 0 where the endpoint does not say.
@@ -143,6 +146,7 @@ fn read(answer: &Value) -> Option<Reply> {
     let tokens = |field: &str| answer["usage"][field].as_u64().unwrap_or_default();
     Some(Reply {
         text: said(choice.get("message")?),
+        cut: choice["finish_reason"] == "length",
         prompt_tokens: tokens("prompt_tokens"),
         answer_tokens: tokens("completion_tokens"),
         first: first_tokens(choice),
@@ -188,7 +192,8 @@ mod tests {
         });
         let reply = chat(&answer).0.ask(&Prompt::default()).unwrap();
         let expected = [("Yes", -0.5), (" no", -1.5)].map(|(t, logprob)| Alternative { token: t.into(), logprob });
-        assert_eq!(reply, Reply { text: "Yes".into(), prompt_tokens: 70, answer_tokens: 1, first: expected.to_vec() });
+        let said = Reply { text: "Yes".into(), prompt_tokens: 70, answer_tokens: 1, ..Reply::default() };
+        assert_eq!(reply, Reply { first: expected.to_vec(), ..said });
     }
 
     #[test]

@@ -78,8 +78,8 @@ struct Failure {
 }
 
 impl Endpoint {
-    /// An endpoint whose calls end after `timeout` and are repeated up to `retries` times when the connection
-    /// fails or the answer is 408, 425, 429 or 5xx, after a pause that doubles from half a second, or that the
+    /// An endpoint whose calls end after `timeout`, which is final, and are repeated up to `retries` times when the
+    /// connection fails or the answer is 408, 425, 429 or 5xx, after a pause that doubles from half a second, or that the
     /// answer's `Retry-After` names.
     pub(crate) fn new(url: String, key: Key, timeout: Duration, retries: u32) -> Self {
         let agent = ureq::Agent::config_builder()
@@ -124,13 +124,15 @@ impl Endpoint {
         }
         let mut response = request.send(body).map_err(|error| Failure {
             reason: format!("no answer: {error}; check that the endpoint runs and its address is right"),
-            again: Some(None),
+            again: may_work_again(&error),
         })?;
         let status = response.status();
         let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let text = response.body_mut().with_config().limit(LARGEST_ANSWER_BYTES).lossy_utf8(true).read_to_string();
-        let text =
-            text.map_err(|error| Failure { reason: format!("the answer broke off: {error}"), again: Some(None) })?;
+        let text = text.map_err(|error| Failure {
+            reason: format!("the answer broke off: {error}"),
+            again: may_work_again(&error),
+        })?;
         if status.is_success() {
             let parsed = serde_json::from_str(&text);
             return parsed.map_err(|error| Failure {
@@ -149,6 +151,12 @@ impl Endpoint {
             again: again.then_some(asked.map(Duration::from_secs)),
         })
     }
+}
+
+/// A call that took all its time would take it again: a model that talks without end does not stop at the second try.
+fn may_work_again(error: &ureq::Error) -> Option<Option<Duration>> {
+    let timed_out = matches!(error, ureq::Error::Timeout(ureq::Timeout::Global));
+    (!timed_out).then_some(None)
 }
 
 fn with_attempts(failure: Failure, attempt: u32) -> String {
@@ -284,6 +292,17 @@ mod tests {
         let (base, _asked) = stub::serve(vec![busy(), busy()]);
         let message = endpoint(&base, 1).post(&Value::Null).unwrap_err().to_string();
         assert!(message.contains("(after 2 attempts)") && message.len() < 500, "{message}");
+    }
+
+    #[test]
+    fn the_time_limit_is_final() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let mut endpoint = endpoint(&base, 4);
+        endpoint.agent =
+            ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(50))).build().new_agent();
+        let message = endpoint.post(&Value::Null).unwrap_err().to_string();
+        assert!(message.contains("no answer") && !message.contains("attempts"), "{message}");
     }
 
     #[test]

@@ -170,7 +170,8 @@ pub struct RecallRequest {
     pub previous: Option<Previous>,
     /// The vector of the query `[d]`, if the caller has it already.
     pub query_vector: Option<Vec<f32>>,
-    /// Answer nothing rather than something of which no memory fits with at least this chance, in [0, 1].
+    /// Answer nothing rather than something of which no memory fits with at least this chance, in [0, 1]. Where the
+    /// chance cannot be told (see [`Recall::confidence`]) the memories are answered.
     pub min_confidence: Option<f32>,
 }
 
@@ -231,10 +232,15 @@ pub struct Recall {
     /// Whether nothing fitting was found: no memory at all, or less confidence than was asked for.
     pub abstained: bool,
     /// Estimated chance, in [0, 1], that at least one of the memories is useful; the more feedback, the better it
-    /// fits. `None` under the `paper` recipe, whose scores are no odds.
+    /// fits. `None` where it cannot be told: in a namespace of under 50 memories until something was learned, and under
+    /// the `paper` recipe, whose scores are no odds.
     pub confidence: Option<f32>,
     /// Calls of the critic that were spent.
     pub critic_calls: usize,
+    /// Why the critic was not asked further, where it failed or said nothing readable; the memories are the best ones
+    /// all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// Wall time.
     pub took_ms: f64,
 }

@@ -662,6 +662,38 @@ fn a_judge_explores_and_its_labels_are_kept() {
 }
 
 #[test]
+fn a_judge_of_no_use_is_not_asked_again() {
+    let namespace = Home::new().open_default();
+    store(&namespace, &UNRELATED);
+    let request = RecallRequest { explore: Explore::On, ..RecallRequest::new("the owl") };
+    let useless = |memories: &[&Memory]| vec![Some(Label::NotUseful); memories.len()];
+    let remote = || Error::Remote { url: "http://10.0.0.1/v1".into(), reason: "answered 503".into() };
+    for (good, last, warning) in [
+        (0, Err(remote()), "failed: answered 503"),
+        (1, Err(remote()), "failed: answered 503"),
+        (1, Err(Error::invalid("key", "is missing")), "`key` is missing"),
+        (0, Ok(Vec::new()), "nothing that could be read"),
+        (1, Ok(vec![None; 5]), "nothing that could be read"),
+    ] {
+        let (mut calls, mut last) = (0, Some(last));
+        let judge = &mut |_: &str, shown: &[&Memory]| {
+            calls += 1;
+            if calls <= good { Ok(useless(shown)) } else { last.take().expect("asked once") }
+        };
+        let recall = namespace.recall_judged(&request, judge).unwrap();
+        let said = recall.warning.unwrap();
+        assert!(said.contains(warning) && !said.contains("10.0.0.1"), "{said}");
+        assert_eq!((calls, recall.critic_calls, recall.results.len()), (good + 1, good + 1, 5));
+        let rounds = namespace.explain(&recall.recall_id).unwrap().rounds;
+        assert_eq!(rounds.len(), good + 1, "what was judged before is kept");
+        let first = recall.results[0].memory.id.clone();
+        let feedback = Feedback { useful: vec![first], ..Default::default() };
+        assert!(namespace.feedback(&recall.recall_id, &feedback).unwrap().closed);
+    }
+    assert!(namespace.recall(&RecallRequest::new("the owl")).unwrap().warning.is_none());
+}
+
+#[test]
 fn learning_can_be_frozen_rolled_back_reset_and_repeated() {
     for home in [Home::new(), Home::paper()] {
         let namespace = home.namespace();
@@ -794,15 +826,37 @@ fn max_tokens_cuts_the_answer() {
 #[test]
 fn a_recall_that_is_not_sure_enough_abstains() {
     let namespace = Home::new().open_default();
-    store(&namespace, &UNRELATED);
-    let with = |least: f32| RecallRequest { min_confidence: Some(least), ..RecallRequest::new("the") };
-    let sure = namespace.recall(&with(0.0)).unwrap();
-    let confidence = sure.confidence.unwrap();
-    assert!(!sure.abstained && (0.0..1.0).contains(&confidence));
-    let unsure = namespace.recall(&with(1.0)).unwrap();
-    assert!(unsure.abstained && unsure.results.is_empty() && unsure.context.is_empty());
-    assert_eq!(unsure.confidence, Some(confidence));
-    assert!(namespace.recall(&with(1.5)).is_err());
+    let texts: Vec<String> = (0..60).map(|i| format!("note {i} about the word{i} of day {}", i * 7)).collect();
+    store(&namespace, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+    store(&namespace, &["The spare key hangs behind the boiler."]);
+    let with = |least: f32, query: &str| RecallRequest { min_confidence: Some(least), ..RecallRequest::new(query) };
+    let (hit, unrelated) = ("where is the spare key?", "who painted a ceiling in Rome?");
+    let sure = namespace.recall(&with(0.0, hit)).unwrap().confidence.unwrap();
+    let unsure = namespace.recall(&with(0.0, unrelated)).unwrap().confidence.unwrap();
+    assert!(sure < 1.0 && sure > 0.4 && unsure < 0.2, "{sure} {unsure}");
+    assert!(!namespace.recall(&with(0.3, hit)).unwrap().abstained);
+    let nothing = namespace.recall(&with(0.3, unrelated)).unwrap();
+    assert!(nothing.abstained && nothing.results.is_empty() && nothing.context.is_empty());
+    assert_eq!(nothing.confidence, Some(unsure));
+    assert!(namespace.recall(&with(1.5, hit)).is_err());
+}
+
+#[test]
+fn in_a_small_memory_there_is_no_confidence_until_something_was_learned() {
+    let namespace = Home::new().open_default();
+    store(&namespace, &["The spare key hangs behind the boiler.", "The gate code is 4471.", "Ana lives in Utrecht."]);
+    let request = RecallRequest { min_confidence: Some(0.5), ..RecallRequest::new("where is the spare key?") };
+    let recall = namespace.recall(&request).unwrap();
+    assert_eq!((recall.confidence, recall.results.len()), (None, 3), "what cannot be told is not held against it");
+    for i in 0..8 {
+        let recall = ask(&namespace, &format!("where is the spare key, take {i}?"), 3);
+        let (first, rest) = recall.results.split_first().unwrap();
+        let not_useful = rest.iter().map(|result| result.memory.id.clone()).collect();
+        let feedback = Feedback { useful: vec![first.memory.id.clone()], not_useful, ..Default::default() };
+        namespace.feedback(&recall.recall_id, &feedback).unwrap();
+    }
+    let confidence = namespace.recall(&request).unwrap().confidence.unwrap();
+    assert!(confidence > 0.5, "{confidence}");
 }
 
 #[test]

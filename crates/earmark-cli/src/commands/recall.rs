@@ -1,5 +1,6 @@
 //! `earmark recall` and `earmark refine`.
 
+use anstream::eprintln;
 use anstyle::Style;
 use earmark::{Explore, Namespace, Previous, RecallRequest, Result, critic::LlmCritic};
 
@@ -35,6 +36,9 @@ pub(crate) fn run(settings: &Settings, args: Recall) -> Result<()> {
     };
     let namespace = existing(settings)?;
     let recall = ask(settings, &namespace, &request)?;
+    if let Some(warning) = &recall.warning {
+        eprintln!("warning: {}", printable(warning));
+    }
     match (settings.json, args.context) {
         (true, _) => print_json(&recall),
         (_, true) => print_text(&printable_lines(&recall.context)),

@@ -5,7 +5,7 @@ use std::{future::Future, net::SocketAddr, time::Duration};
 use anstream::eprintln;
 use earmark::{Error, Result};
 use earmark_server::{
-    App, Config, CriticConfig, PROXY_PORT, Proxy, ProxyConfig, log, mcp, serve, serve_proxy, signalled,
+    App, Config, CriticConfig, PROXY_PORT, Proxy, ProxyConfig, Remember, log, mcp, serve, serve_proxy, signalled,
 };
 use tokio::{net::TcpListener, runtime::Runtime};
 
@@ -51,6 +51,11 @@ pub(crate) fn proxy(settings: &Settings, args: &args::Proxy) -> Result<()> {
         namespace: settings.namespace.clone(),
         top_k: args.top_k,
         max_tokens: args.max_tokens,
+        remember: match args.remember {
+            args::Turns::Both => Remember::Both,
+            args::Turns::User => Remember::User,
+            args::Turns::None => Remember::None,
+        },
     };
     let proxy = Proxy::new(App::new(open::served(settings)?, config)?, proxied)?;
     block_on(async {

@@ -22,6 +22,13 @@ fn a_critic_judges_slates_when_it_is_named() {
     home.ok(&["recall", "key"]);
     assert_eq!(critic.paths().len(), 1, "only where it was asked for");
     home.ok(&["doctor"]);
+    let broken = Stub::serve(|_| ("400 Bad Request", json!({ "error": "no such model" })));
+    home.set("EARMARK_CRITIC_URL", &broken.base);
+    let found = home.json(&explore);
+    assert!(found["warning"].as_str().unwrap().contains("no such model"), "{found}");
+    assert_eq!(found["results"].as_array().unwrap().len(), 5);
+    let shown = home.run(&[&explore[..], &["--context"]].concat());
+    assert!(shown.out.starts_with("[1] ") && shown.err.contains("warning: the critic failed"), "{}", shown.err);
     home.set("EARMARK_CRITIC_URL", "nowhere");
     assert!(home.fails(2, &explore).contains("critic.url"));
     home.set("EARMARK_CRITIC_URL", "");

@@ -170,9 +170,10 @@ fn answer(value: &impl Serialize, text: String) -> Answer {
 
 fn for_the_model(recall: &Recall) -> String {
     let id = &recall.recall_id;
+    let warning = recall.warning.as_ref().map(|warning| format!("\n\nWarning: {warning}.")).unwrap_or_default();
     match recall.results.is_empty() {
-        true => format!("nothing found (recall_id {id})"),
-        false => format!("{}\n\nrecall_id: {id}. Cite what you use as [n].", recall.context),
+        true => format!("nothing found (recall_id {id}){warning}"),
+        false => format!("{}\n\nrecall_id: {id}. Cite what you use as [n].{warning}", recall.context),
     }
 }
 

@@ -191,6 +191,7 @@ fn slate(frame: &Frame, logged: &PastRecall, explained: &Explanation) -> Slate {
         round: logged.rounds.len(),
         ranked_by: format!("Ranked by the {}", ranked_by(logged.learning_version)),
         critic_calls: 0,
+        warning: String::new(),
         took: String::new(),
         explain_link: frame.link(&format!("/ui/recalls/{}", logged.recall_id)),
         items: items.map(|(i, c)| Item::new(i + 1, &c.id, &c.content, &c.scores, c.base_rank)).collect(),

@@ -1,5 +1,7 @@
 //! What a chat call says, and the context that goes along with it.
 
+use earmark::parse_instant;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// What the model is told about the memory, before the numbered memories.
@@ -13,6 +15,10 @@ pub(super) struct Turn {
     /// The speaker's name, or the role.
     pub(super) author: String,
     pub(super) content: String,
+    /// Whether the user said it, and not the model.
+    pub(super) is_user: bool,
+    /// When, if the client says so in the message's `timestamp`.
+    pub(super) occurred_at: Option<Timestamp>,
 }
 
 /// A chat call as the memory sees it.
@@ -49,9 +55,9 @@ impl Conversation {
         self.hash(namespace, &[&self.history])
     }
 
-    /// Names a turn among all that were stored.
-    pub(super) fn turn_key(&self, namespace: &str, turn: &Turn) -> [u8; 32] {
-        self.hash(namespace, &[turn.author.as_bytes(), turn.content.as_bytes()])
+    /// Names a turn among all that were seen.
+    pub(super) fn turn_key(&self, namespace: &str, author: &str, content: &str) -> [u8; 32] {
+        self.hash(namespace, &[author.as_bytes(), content.as_bytes()])
     }
 
     fn hash(&self, namespace: &str, parts: &[&[u8]]) -> [u8; 32] {
@@ -68,7 +74,8 @@ impl Conversation {
 fn turn(message: &Value) -> Option<Turn> {
     let role = message["role"].as_str().filter(|role| ["user", "assistant"].contains(role))?;
     let author = message["name"].as_str().filter(|name| !name.is_empty()).unwrap_or(role).to_owned();
-    Some(Turn { author, content: text(&message["content"])? })
+    let occurred_at = message.get("timestamp").and_then(|at| parse_instant("timestamp", at).ok());
+    Some(Turn { author, content: text(&message["content"])?, is_user: role == "user", occurred_at })
 }
 
 /// A content's text: as it is, or its text parts line by line; images and the like are passed over.

@@ -11,8 +11,16 @@ use serde_json::Value;
 /// Longest answer that is collected, in bytes as they come; longer ones pass through unread.
 const LONGEST: usize = 16 << 20;
 
-/// Receives the whole text once the answer is through; `None` if it broke off.
-type After = Box<dyn FnOnce(Option<String>) + Send>;
+/// Receives the answer once it is through; `None` if it broke off.
+type After = Box<dyn FnOnce(Option<Answer>) + Send>;
+
+/// What the model said.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    /// It ends where a limit was reached, and not where it should.
+    pub(super) cut: bool,
+}
 
 /// The body that passes.
 pub(super) struct Listened {
@@ -23,14 +31,14 @@ pub(super) struct Listened {
 
 impl Listened {
     /// Listens to an event stream, or else to one JSON document.
-    pub(super) fn new(inner: Incoming, streams: bool, after: impl FnOnce(Option<String>) + Send + 'static) -> Self {
+    pub(super) fn new(inner: Incoming, streams: bool, after: impl FnOnce(Option<Answer>) + Send + 'static) -> Self {
         let heard = if streams { Heard::Events(Events::default()) } else { Heard::Document(Vec::new()) };
         Listened { inner, heard, after: Some(Box::new(after)) }
     }
 
     fn end(&mut self, whole: bool) {
         if let Some(after) = self.after.take() {
-            after(self.heard.text(whole));
+            after(self.heard.answer(whole));
         }
     }
 }
@@ -92,14 +100,14 @@ impl Heard {
         }
     }
 
-    fn text(&mut self, whole: bool) -> Option<String> {
+    fn answer(&mut self, whole: bool) -> Option<Answer> {
         match self {
             Heard::Document(document) => {
                 let answer: Value = serde_json::from_slice(document).ok().filter(|_| whole)?;
                 let choice = first_choice(&answer)?;
-                Some(content(choice.get("message")?))
+                Some(Answer { text: content(choice.get("message")?), cut: is_cut(choice) })
             }
-            Heard::Events(events) => events.text(whole),
+            Heard::Events(events) => events.answer(whole),
         }
     }
 }
@@ -113,6 +121,8 @@ struct Events {
     answer: String,
     size: usize,
     finished: bool,
+    cut: bool,
+    failed: bool,
 }
 
 impl Events {
@@ -149,18 +159,21 @@ impl Events {
             self.finished = true;
         }
         let Ok(event) = serde_json::from_str::<Value>(&data) else { return };
+        self.failed |= event.get("error").is_some_and(|error| !error.is_null());
         let Some(choice) = first_choice(&event) else { return };
         self.answer.push_str(&content(&choice["delta"]));
         self.finished |= choice["finish_reason"].as_str().is_some_and(|reason| !reason.is_empty());
+        self.cut |= is_cut(choice);
     }
 
-    /// A stream that was cut after its last word is whole.
-    fn text(&mut self, whole: bool) -> Option<String> {
+    /// A stream that broke off after its last word is whole; one that ends with an error is not.
+    fn answer(&mut self, whole: bool) -> Option<Answer> {
         if !self.line.is_empty() {
             self.end_line();
         }
         self.end_event();
-        ((whole || self.finished) && self.size <= LONGEST).then(|| std::mem::take(&mut self.answer))
+        let known = (whole || self.finished) && !self.failed && self.size <= LONGEST;
+        known.then(|| Answer { text: std::mem::take(&mut self.answer), cut: self.cut })
     }
 }
 
@@ -168,6 +181,10 @@ impl Events {
 fn first_choice(answer: &Value) -> Option<&Value> {
     let choices = answer.get("choices")?.as_array()?;
     choices.iter().find(|choice| choice["index"].as_u64().unwrap_or(0) == 0)
+}
+
+fn is_cut(choice: &Value) -> bool {
+    ["length", "content_filter"].contains(&choice["finish_reason"].as_str().unwrap_or(""))
 }
 
 fn content(message: &Value) -> String {
@@ -191,7 +208,7 @@ mod tests {
     fn heard(pieces: impl Iterator<Item = Vec<u8>>, whole: bool) -> Option<String> {
         let mut events = Heard::Events(Events::default());
         pieces.for_each(|piece| events.take(&piece));
-        events.text(whole)
+        events.answer(whole).map(|answer| answer.text)
     }
 
     #[test]
@@ -207,11 +224,26 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_that_ends_with_an_error_broke_off_and_a_limit_cuts() {
+        let said = "data: {\"choices\":[{\"finish_reason\":null,\"index\":0,\"delta\":{\"content\":\"Half\"}}]}\n\n";
+        let error = "data: {\"error\":{\"code\":500,\"message\":\"out of memory\"}}\n\n";
+        let limit = "data: {\"choices\":[{\"finish_reason\":\"length\",\"index\":0,\"delta\":{}}]}\n\ndata: [DONE]\n\n";
+        let answer = |stream: String| {
+            let mut heard = Heard::Events(Events::default());
+            heard.take(stream.as_bytes());
+            heard.answer(true)
+        };
+        assert_eq!(answer(format!("{said}{error}")), None);
+        assert_eq!(answer(format!("{said}{limit}")), Some(Answer { text: "Half".to_owned(), cut: true }));
+        assert_eq!(answer(said.to_owned()), Some(Answer { text: "Half".to_owned(), cut: false }));
+    }
+
+    #[test]
     fn documents_are_read_when_whole() {
         let document = |text: &str, whole| {
             let mut heard = Heard::Document(Vec::new());
             heard.take(text.as_bytes());
-            heard.text(whole)
+            heard.answer(whole).map(|answer| answer.text)
         };
         let answer = "{\"choices\":[{\"message\":{\"content\":\"So [1].\"}}]}";
         assert_eq!(document(answer, true).as_deref(), Some("So [1]."));

@@ -1,12 +1,14 @@
 //! `earmark proxy`: OpenAI's `/v1/chat/completions` in front of any model endpoint, with a memory that learns.
 //!
 //! The last user turn is asked for in the memory, what was found goes along as a numbered system message, the answer
-//! passes through as it comes, its `[n]` citations close the recall, and the turns are remembered. Whatever goes wrong
-//! with the memory, the conversation goes on without it.
+//! passes through as it comes, its `[n]` citations close the recall, and what the turns tell is remembered. Whatever
+//! goes wrong with the memory, the conversation goes on without it.
 
 mod conversation;
+mod exchange;
 mod listen;
 mod upstream;
+mod worth;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,14 +17,14 @@ use std::{
 
 use axum::{
     Extension, Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::{Request, State},
-    http::{HeaderMap, header, request::Parts},
+    http::{HeaderMap, StatusCode, header, request::Parts},
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
-use earmark::{Feedback, Namespace, NewMemory, RecallRequest, Result, Scope};
+use earmark::{Namespace, RecallRequest, Result, Scope};
 use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::sync::RwLock;
@@ -40,12 +42,13 @@ use crate::{
     routes::health::health,
 };
 use conversation::{Conversation, inject};
-use listen::Listened;
+use exchange::Exchange;
+use listen::{Answer, Listened};
 use upstream::Upstream;
 
 /// Port that the proxy listens on unless told otherwise.
 pub const PROXY_PORT: u16 = 3278;
-/// Recalls under way and turns known to be stored that are kept in mind; the oldest leave.
+/// Recalls under way and turns seen that are kept in mind; the oldest leave.
 const KEPT: usize = 20_000;
 
 /// What a proxy stands in front of, and how it recalls.
@@ -59,6 +62,20 @@ pub struct ProxyConfig {
     pub top_k: Option<usize>,
     /// About how many tokens the context may have.
     pub max_tokens: Option<usize>,
+    /// Whose turns are remembered.
+    pub remember: Remember,
+}
+
+/// Whose turns a proxy remembers, of those that tell something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Remember {
+    /// What users say, and what the model adds to what it was given.
+    #[default]
+    Both,
+    /// What users say.
+    User,
+    /// Nobody's: the memory is only asked, and learns.
+    None,
 }
 
 /// A proxy, apart from its socket. Cheap to clone.
@@ -71,8 +88,8 @@ struct Inner {
     upstream: Upstream,
     /// Recalls that wait for an answer: the steps of an agent's loop share the recall of their user turn.
     waiting: Mutex<Kept<Arc<Recalled>>>,
-    /// Turns that were stored; a conversation is sent again with each of its turns.
-    stored: Mutex<Kept<()>>,
+    /// Turns that were looked at; a conversation is sent again with each of its turns.
+    known: Mutex<Kept<()>>,
     /// Held for reading by what follows an answer.
     under_way: Arc<RwLock<()>>,
 }
@@ -84,14 +101,6 @@ struct Recalled {
     context: String,
 }
 
-/// One call, for what follows its answer.
-struct Exchange {
-    proxy: Proxy,
-    namespace: String,
-    conversation: Conversation,
-    recalled: Option<Arc<Recalled>>,
-}
-
 impl Proxy {
     /// A proxy over the memory of `app`.
     ///
@@ -99,8 +108,8 @@ impl Proxy {
     /// [`earmark::Error::InvalidInput`] for an upstream that is no http or https address.
     pub fn new(app: App, config: ProxyConfig) -> Result<Proxy> {
         let upstream = Upstream::new(&config.upstream)?;
-        let (waiting, stored, under_way) = Default::default();
-        Ok(Proxy(Arc::new(Inner { app, config, upstream, waiting, stored, under_way })))
+        let (waiting, known, under_way) = Default::default();
+        Ok(Proxy(Arc::new(Inner { app, config, upstream, waiting, known, under_way })))
     }
 
     /// The memory behind it.
@@ -193,97 +202,46 @@ async fn chat(
         inject(&mut body, &recalled.context);
     }
     let exchange = Exchange { proxy: proxy.clone(), namespace, conversation, recalled };
-    answered(&proxy, &mut parts, &body, exchange).await
+    answered(&proxy, &mut parts, (&body, bytes), exchange).await
 }
 
-/// Sends the call on, and listens to a good answer on its way back.
+/// Sends the call on, with the context or, where the model takes no such call, without it, and listens to a good answer
+/// on its way back.
 async fn answered(
     proxy: &Proxy,
     parts: &mut Parts,
-    body: &Value,
-    exchange: Exchange,
+    (body, original): (&Value, Bytes),
+    mut exchange: Exchange,
 ) -> std::result::Result<Response, Problem> {
     // A compressed answer could not be listened to.
     parts.headers.remove(header::ACCEPT_ENCODING);
-    let response = proxy.0.upstream.send(parts, Body::from(body.to_string())).await?;
+    let mut response = proxy.0.upstream.send(parts, Body::from(body.to_string())).await?;
+    if may_be_the_context(response.status()) && exchange.recalled.take().is_some() {
+        tracing::warn!(status = %response.status(), "the model refused the call with its context; sent again without");
+        response = proxy.0.upstream.send(parts, Body::from(original)).await?;
+    }
     if !response.status().is_success() || response.headers().contains_key(header::CONTENT_ENCODING) {
         return Ok(response.map(Body::new));
     }
     Ok(listened(response, exchange).into_response())
 }
 
+/// Too long for the model, or a system message where its template takes none.
+fn may_be_the_context(status: StatusCode) -> bool {
+    [400, 413, 422, 500].contains(&status.as_u16())
+}
+
 fn listened(response: hyper::Response<Incoming>, exchange: Exchange) -> hyper::Response<Body> {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
     let streams = kind.to_ascii_lowercase().starts_with("text/event-stream");
     let guard = exchange.proxy.0.under_way.clone().try_read_owned();
-    let after = move |answer: Option<String>| {
+    let after = move |answer: Option<Answer>| {
         tokio::spawn(async move {
             exchange.follow(answer).await;
             drop(guard);
         });
     };
     response.map(|body| Body::new(Listened::new(body, streams, after)))
-}
-
-impl Exchange {
-    /// Closes the recall by the answer's citations and remembers the turns; `None` is an answer that broke off.
-    async fn follow(self, answer: Option<String>) {
-        let Some(answer) = answer else { return };
-        let items = self.new_turns(&answer);
-        let recall_id = self.recalled.as_ref().map(|recalled| recalled.recall_id.clone());
-        let work = move |memory: &Namespace| {
-            let closed = recall_id.filter(|_| !answer.trim().is_empty()).map(|id| close(memory, &id, answer));
-            let stored = if items.is_empty() { Vec::new() } else { memory.remember(&items)? };
-            Ok((closed.transpose()?.unwrap_or(false), stored.iter().filter(|one| one.created).count()))
-        };
-        let app = self.proxy.app();
-        match app.with(self.namespace.clone(), Missing::Create, work).await {
-            Err(problem) => tracing::warn!(problem.detail, "what followed an answer could not be kept"),
-            Ok((closed, created)) => {
-                app.metrics().remembered(created);
-                self.mark_stored();
-                if closed {
-                    lock(&self.proxy.0.waiting).remove(&self.conversation.key(&self.namespace));
-                    app.metrics().closed("answer");
-                    app.learn_soon(&self.namespace);
-                }
-            }
-        }
-    }
-
-    /// The turns that were not stored yet, the answer last.
-    fn new_turns(&self, answer: &str) -> Vec<NewMemory> {
-        let stored = lock(&self.proxy.0.stored);
-        let of = |author: &str, content: &str| NewMemory {
-            author: Some(author.to_owned()),
-            user_id: self.conversation.user_id.clone(),
-            session_id: self.conversation.session_id.clone(),
-            ..NewMemory::new(content)
-        };
-        let turns = self.conversation.turns.iter();
-        let fresh = turns.filter(|turn| stored.get(&self.conversation.turn_key(&self.namespace, turn)).is_none());
-        let answer = Some(answer).filter(|answer| !answer.trim().is_empty());
-        fresh.map(|turn| of(&turn.author, &turn.content)).chain(answer.map(|answer| of("assistant", answer))).collect()
-    }
-
-    fn mark_stored(&self) {
-        let mut stored = lock(&self.proxy.0.stored);
-        for turn in &self.conversation.turns {
-            stored.put(self.conversation.turn_key(&self.namespace, turn), ());
-        }
-    }
-}
-
-/// Whether the answer's citations closed the recall. What closed it before, or a memory that is gone, is no failure.
-fn close(memory: &Namespace, recall_id: &str, answer: String) -> Result<bool> {
-    let feedback = Feedback { answer: Some(answer), ..Default::default() };
-    match memory.feedback(recall_id, &feedback) {
-        Ok(report) => Ok(report.closed && !report.repeated),
-        Err(error) => {
-            tracing::warn!(%error, "an answer could not be fed back");
-            Ok(false)
-        }
-    }
 }
 
 fn header_text(headers: &HeaderMap, name: &str) -> std::result::Result<Option<String>, Problem> {

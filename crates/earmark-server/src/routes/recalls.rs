@@ -27,7 +27,8 @@ const MAX_RECALLS: usize = 1000;
 /// Recall
 ///
 /// The memories that answer a question, best first. `previous` closes the recall before on the way, and `explore` lets
-/// the server's critic judge slates; both take a key that may write.
+/// the server's critic judge slates; both take a key that may write. A critic that fails costs no answer: `warning` says
+/// so.
 #[utoipa::path(post, path = "/v1/recall", tag = "recalls", operation_id = "recall", params(Where),
     request_body = Recall, responses((status = 200, body = earmark::Recall), Problems))]
 pub(crate) async fn recall(
@@ -59,7 +60,9 @@ pub(crate) async fn ask(
     let work = move |memory: &Namespace| {
         let request = body.request(memory)?;
         match critic {
-            Some(critic) => memory.recall_judged(&request, &mut |question, shown| critic.judge(question, shown)),
+            Some(critic) => memory.recall_judged(&request, &mut |question, shown| {
+                critic.judge(question, shown).inspect_err(|error| tracing::warn!(%error, "the critic failed"))
+            }),
             None => memory.recall(&request),
         }
     };

@@ -173,6 +173,78 @@ async fn mem0_clients_find_their_shapes() {
 }
 
 #[tokio::test]
+async fn requests_of_the_mem0_package_are_answered() {
+    let server = Server::new();
+    let ping = server.get("/v1/ping/").await.ok();
+    assert_eq!((text(&ping, "org_id"), text(&ping, "project_id")), ("earmark".to_owned(), "default".to_owned()));
+    let talk = json!({"messages": [{"role": "user", "content": "The key is behind the boiler."},
+        {"role": "assistant", "content": "Noted."}], "user_id": "ana", "metadata": {"topic": "home"}, "infer": false});
+    let added = server.ok("/v3/memories/add/", &talk).await;
+    let key = text(&added["results"][0], "id");
+    let gate = json!({"messages": [{"role": "user", "content": "The gate code is 4471."}],
+        "filters": {"AND": [{"user_id": "ben"}, {"app_id": "door"}]}, "timestamp": 1_798_761_600});
+    server.ok("/v3/memories/add/", &gate).await;
+
+    let search = |body: Value| {
+        let server = &server;
+        async move { server.ok("/v3/memories/search/", &body).await["results"].as_array().unwrap().clone() }
+    };
+    let found = search(json!({"query": "Where is the key?", "filters": {"user_id": "ana"}, "top_k": 1})).await;
+    assert_eq!((found.len(), &found[0]["memory"]), (1, &json!("The key is behind the boiler.")));
+    assert!((0.0..=1.0).contains(&found[0]["score"].as_f64().unwrap()));
+    let either = json!({"OR": [{"user_id": "ana"}, {"app_id": "door"}]});
+    assert_eq!(search(json!({"query": "code", "filters": either})).await.len(), 3);
+    assert_eq!(search(json!({"query": "code", "filters": {"app_id": "*"}})).await[0]["user_id"], "ben");
+    assert!(search(json!({"query": "code", "filters": {"user_id": "*"}, "threshold": 0.99})).await.is_empty());
+    assert!(search(json!({"query": "code", "categories": ["none"]})).await.is_empty());
+
+    let page = server.ok("/v3/memories/?page=2&page_size=1", &json!({"filters": {"user_id": "ana"}})).await;
+    assert_eq!(
+        (&page["count"], &page["results"][0]["memory"], &page["next"]),
+        (&json!(2), &json!("Noted."), &json!(null))
+    );
+    assert!(text(&page, "previous").ends_with("page=1&page_size=1"));
+    let since = json!({"filters": {}, "start_date": "2026-01-01", "end_date": "2026-01-02"});
+    assert_eq!(server.ok("/v3/memories/", &since).await["count"], 0);
+
+    let path = format!("/v1/memories/{key}/");
+    assert_eq!(server.get(&path).await.ok()["metadata"]["topic"], "home");
+    let edit = json!({"text": "The key is in the shed.", "metadata": {"topic": "garden"}});
+    assert_eq!(server.with_body("PUT", &path, &edit).await.ok()["memory"], "The key is in the shed.");
+    let history = server.get(&format!("{path}history/")).await.ok();
+    assert_eq!((history.as_array().unwrap().len(), &history[0]["new_memory"]), (1, &json!("The key is in the shed.")));
+    delete(&server, &path).await.ok();
+    server.get(&path).await.problem(404, &key);
+    delete(&server, "/v1/memories/").await.problem(400, "restricts nothing");
+    delete(&server, "/v1/memories/?user_id=ana").await.ok();
+    let left = server.ok("/v3/memories/", &json!({})).await;
+    assert_eq!((&left["count"], &left["results"][0]["app_id"]), (&json!(1), &json!("door")));
+}
+
+#[tokio::test]
+async fn what_mem0_programs_may_not_mean_is_refused() {
+    let server = Server::new();
+    for (path, body, named) in [
+        ("/v3/memories/add/", json!({"messages": "x", "expiration_date": "2027-01-01"}), "do not expire"),
+        ("/v3/memories/add/", json!({"messages": "x", "usr_id": "ana"}), "usr_id"),
+        ("/v3/memories/add/", json!({"messages": "x", "filters": {"topic": "home"}}), "topic"),
+        ("/v3/memories/add/", json!({"messages": "x", "user_id": ""}), "user_id"),
+        ("/v3/memories/add/", json!({"messages": "x", "filters": {"AND": [{"user_id": 7}]}}), "user_id"),
+        ("/v3/memories/add/", json!({"messages": []}), "no text"),
+        ("/v3/memories/search/", json!({"query": "x", "filters": {"user_id": {"like": "a"}}}), "like"),
+        ("/v3/memories/?page=0", json!({}), "page"),
+        ("/v3/memories/?page=1&page_size=100000", json!({}), "page_size"),
+    ] {
+        server.post(path, &body).await.problem(400, named);
+    }
+    let id = server.remember("default", &["x"]).await.remove(0);
+    server
+        .with_body("PUT", &format!("/v1/memories/{id}/"), &json!({"expiration_date": null}))
+        .await
+        .problem(400, "text");
+}
+
+#[tokio::test]
 async fn the_server_tells_about_itself() {
     let server = Server::new();
     assert_eq!(server.get("/healthz").await.ok()["status"], "ok");

@@ -57,16 +57,18 @@ async fn a_recall_explores_with_the_critic() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_critic_that_fails_is_named_and_its_address_is_not() {
+async fn a_critic_that_fails_costs_no_answer_and_its_address_is_not_told() {
     let server = Server::new();
     server.remember("default", &["key"]).await;
     server.post("/v1/recall", &json!({"query": "key", "explore": "auto"})).await.problem(400, "EARMARK_CRITIC_URL");
     let gone = with(CriticConfig::new(LlmOptions { retries: 0, ..LlmOptions::new("http://127.0.0.1:9", "judge") }));
     remember_keys(&gone).await;
-    let answer = gone.post("/v1/recall", &json!({"query": "key", "explore": "on"})).await;
-    answer.problem(502, "endpoint");
-    assert!(!answer.text.contains("127.0.0.1:9"), "{}", answer.text);
-    gone.ok("/v1/recall", &json!({"query": "key"})).await;
+    let recall = gone.ok("/v1/recall", &json!({"query": "key", "explore": "on"})).await;
+    assert_eq!(recall["results"].as_array().unwrap().len(), 5, "the best memories are served all the same");
+    let warning = text(&recall, "warning");
+    assert!(warning.contains("the critic failed") && !warning.contains("127.0.0.1:9"), "{warning}");
+    let body = json!({"recall_id": text(&recall, "recall_id"), "answer": "Behind door 1 [1]."});
+    assert!(gone.ok("/v1/recall", &json!({"query": "key", "previous": body})).await.get("warning").is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,4 +101,31 @@ async fn recalls_left_open_are_closed_where_that_is_wanted() {
     assert_eq!(second.get("/v1/learning?namespace=home").await.ok()["experiences"], 0, "nobody asked for it there");
     second.app.finish();
     assert!(second.get("/metrics").await.text.contains("earmark_recalls_closed_total{door=\"critic\"} 2\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recall_that_the_critic_always_fails_over_does_not_hold_up_the_rest() {
+    let endpoint = Endpoint::serve(|asked| {
+        let question = asked.json()["messages"][1]["content"].as_str().unwrap().to_owned();
+        if question.contains("endless") {
+            return axum::response::Response::builder().status(400).body("too long".into()).unwrap();
+        }
+        crate::endpoint::said("There [1].")
+    })
+    .await;
+    let config = CriticConfig {
+        namespaces: vec!["*".to_owned()],
+        close_after: Duration::ZERO,
+        calls_a_minute: 60,
+        ..config(&endpoint)
+    };
+    let first = Server::new();
+    first.remember("work", &["the key hangs behind the boiler"]).await;
+    for query in ["endless key", "key"] {
+        first.ok("/v1/recall", &json!({"namespace": "work", "query": query})).await;
+    }
+    let server = Server::on(first.folder, Config { critic: Some(config), ..Default::default() });
+    once_closed(&server, "work", 1).await;
+    assert_eq!(endpoint.asked().len(), 4, "three times, then the next");
+    server.app.finish();
 }

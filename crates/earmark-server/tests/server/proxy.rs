@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use earmark::{Namespace, NewMemory, Scope, store::RecallState};
-use earmark_server::{Config, Proxy, ProxyConfig, proxy_router};
+use earmark_server::{Config, Proxy, ProxyConfig, Remember, proxy_router};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -32,11 +32,16 @@ impl Front {
     }
 
     fn before(endpoint: Endpoint, server: Server) -> Front {
+        Front::remembering(endpoint, server, Remember::Both)
+    }
+
+    fn remembering(endpoint: Endpoint, server: Server, remember: Remember) -> Front {
         let upstream = ProxyConfig {
             upstream: format!("{}/v1", endpoint.base),
             namespace: "default".to_owned(),
             top_k: None,
             max_tokens: None,
+            remember,
         };
         let proxy = Proxy::new(server.app.clone(), upstream).unwrap();
         Front { router: proxy_router(&proxy), server, proxy, endpoint }
@@ -100,8 +105,7 @@ async fn a_call_gets_its_context_and_the_answer_closes_the_recall() {
     assert_eq!((closed.len(), closed[0].rounds[0].useful.len(), closed[0].rounds[0].not_useful.len()), (1, 1, 1));
     assert_eq!(closed[0].rounds[0].sources, ["answer"]);
     let kept = front.contents("default");
-    assert_eq!(kept[2..], ["Where is the key?", "Behind the boiler [1]."]);
-    assert!(kept.iter().all(|text| !text.contains("From a memory")), "the context is never remembered");
+    assert_eq!(kept.len(), 2, "a question, and an answer that repeats a memory, tell nothing: {kept:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +113,7 @@ async fn odd_event_streams_pass_byte_by_byte_and_are_read() {
     const STREAM: &str = ": warming up\n\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}]}\r\n\r\n\
         data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Behind the boiler \"}}]}\n\n\
         event: ping\ndata:\n\n\
-        data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"🗝 [1].\"},\"finish_reason\":\"stop\"}]}\n\n\
+        data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"🗝 beside Tom's old blue toolbox [1].\"},\"finish_reason\":\"stop\"}]}\n\n\
         data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":6,\"total_tokens\":15}}\n\n";
     for size in [1, STREAM.len()] {
         let endpoint = Endpoint::serve(move |_| {
@@ -123,7 +127,7 @@ async fn odd_event_streams_pass_byte_by_byte_and_are_read() {
         let call = json!({ "model": "m", "stream": true, "messages": question("Where is the key?")["messages"] });
         let (_, body) = front.chat(&call).await;
         assert_eq!(body, STREAM.as_bytes());
-        assert_eq!(front.contents("default")[1..], ["Where is the key?", "Behind the boiler 🗝 [1]."]);
+        assert_eq!(front.contents("default")[1..], ["Behind the boiler 🗝 beside Tom's old blue toolbox."]);
         assert_eq!(front.memory("default").learning().unwrap().experiences, 1);
     }
 }
@@ -168,7 +172,7 @@ async fn null_content_parts_and_tool_calls_survive() {
     sent["messages"].as_array_mut().unwrap().remove(0);
     assert_eq!(sent.to_string(), body.to_string(), "only the context differs");
     let kept = front.contents("default");
-    assert_eq!(kept[1..], ["I moved the bikes to\nthe cellar.", "Where are the bikes?", "In the cellar [1]."]);
+    assert_eq!(kept[1..], ["I moved the bikes to\nthe cellar."]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,7 +199,7 @@ async fn steps_of_a_tool_loop_are_one_recall() {
     front.chat(&body).await;
     let status = front.memory("default").learning().unwrap();
     assert_eq!((status.recalls, status.experiences), (1, 1));
-    assert_eq!(front.contents("default").len(), 3, "each turn is kept once");
+    assert_eq!(front.contents("default").len(), 1, "nothing new was said");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,7 +209,7 @@ async fn users_and_namespaces_are_kept_apart() {
     front.chat(&of("ana", "My gate code is 4471.")).await;
     front.chat(&of("ben", "What is the gate code?")).await;
     assert_eq!(front.sent().len(), 1, "nothing of ana's is shown to ben");
-    let mut elsewhere = chat(&of("ana", "What is the gate code?"));
+    let mut elsewhere = chat(&of("ana", "The gate is green. What is its code?"));
     elsewhere.headers_mut().insert("x-earmark-namespace", "other".parse().unwrap());
     elsewhere.headers_mut().insert("x-earmark-session", "s1".parse().unwrap());
     front.send(elsewhere).await;
@@ -214,6 +218,84 @@ async fn users_and_namespaces_are_kept_apart() {
     assert_eq!((kept[0].user_id.as_deref(), kept[0].session_id.as_deref()), (Some("ana"), Some("s1")));
     front.chat(&of("ana", "What is the gate code?")).await;
     assert!(front.sent()[0]["content"].as_str().unwrap().contains("4471"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_are_remembered_once_with_their_time_and_only_if_they_tell_something() {
+    let endpoint = Endpoint::saying("Then lock the shed at night, and leave a note for the gardener. [NO_CITE]").await;
+    let front = Front::of(endpoint).await;
+    let talk = json!({ "model": "m", "messages": [
+        { "role": "user", "content": "Hello!" },
+        { "role": "assistant", "content": "Hi, how can I help you today?" },
+        { "role": "user", "content": "The bikes are in the shed.", "timestamp": "2027-02-14T08:00:00Z" },
+        { "role": "assistant", "content": "Fine." },
+        { "role": "user", "content": "My neighbour lost hers." },
+    ] });
+    front.chat(&talk).await;
+    let kept = [
+        "The bikes are in the shed.",
+        "My neighbour lost hers.",
+        "Then lock the shed at night, and leave a note for the gardener.",
+    ];
+    assert_eq!(front.contents("default"), kept);
+    let all = front.memory("default").list(&Scope::default(), 9).unwrap();
+    let at = all.iter().map(|memory| memory.occurred_at.unwrap()).collect::<Vec<_>>();
+    assert_eq!(at[0].to_string(), "2027-02-14T08:00:00Z");
+    assert!(at[1..].iter().all(|at| (at.as_second() - jiff::Timestamp::now().as_second()).abs() < 60));
+    front.chat(&talk).await;
+    // A proxy that was started anew knows of nothing but the store.
+    let Front { server, endpoint, .. } = front;
+    let again = Front::before(endpoint, Server::on(server.folder, Config::default()));
+    again.chat(&talk).await;
+    assert_eq!(again.contents("default"), kept);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_turns_are_remembered_can_be_chosen() {
+    for (remember, kept) in [
+        (Remember::Both, &["I moved to Utrecht.", "A fine old town with canals, cellars and bicycles."][..]),
+        (Remember::User, &["I moved to Utrecht."]),
+        (Remember::None, &[]),
+    ] {
+        let endpoint = Endpoint::saying("A fine old town with canals, cellars and bicycles.").await;
+        let front = Front::remembering(endpoint, Server::new(), remember);
+        front.chat(&question("I moved to Utrecht.")).await;
+        assert_eq!(front.contents("default"), kept);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_limit_cut_off_is_no_silence_and_is_not_remembered() {
+    let endpoint = Endpoint::serve(|_| {
+        let message = json!({ "role": "assistant", "content": "Behind [1] the old blue toolbox and the garden" });
+        let body = json!({ "choices": [{ "finish_reason": "length", "index": 0, "message": message }] });
+        Response::builder().header("content-type", "application/json").body(Body::from(body.to_string())).unwrap()
+    })
+    .await;
+    let front = Front::of(endpoint).await;
+    front.remember(&["The key is behind the boiler.", "The gate is green."]);
+    front.chat(&question("Where is the key?")).await;
+    let closed = front.memory("default").recalls(Some(RecallState::Closed), 9).unwrap();
+    assert_eq!((closed.len(), closed[0].rounds[0].useful.len(), closed[0].rounds[0].not_useful.len()), (1, 1, 0));
+    assert_eq!(front.contents("default").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_takes_no_context_is_asked_without_it() {
+    for status in [400, 500] {
+        let endpoint = Endpoint::serve(move |asked| {
+            let too_much = asked.json()["messages"].as_array().unwrap().len() > 1;
+            let refuse = Response::builder().status(status).body(Body::from("too long")).unwrap();
+            if too_much { refuse } else { said("Somewhere in the house, I suppose, or with your neighbours.") }
+        })
+        .await;
+        let front = Front::of(endpoint).await;
+        front.remember(&["The key is behind the boiler."]);
+        let (status, body) = front.chat(&question("Where is the key?")).await;
+        assert!(status == StatusCode::OK && String::from_utf8_lossy(&body).contains("Somewhere"));
+        assert_eq!(front.endpoint.asked()[1].json(), question("Where is the key?"), "as the client sent it");
+        assert!(front.memory("default").recalls(Some(RecallState::Closed), 9).unwrap().is_empty());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,6 +341,7 @@ async fn trouble_with_the_memory_does_not_stop_the_conversation() {
         namespace: "default".to_owned(),
         top_k: None,
         max_tokens: None,
+        remember: Remember::Both,
     };
     let nowhere = Front { router: proxy_router(&Proxy::new(broken.server.app.clone(), upstream).unwrap()), ..broken };
     let (status, body) = nowhere.chat(&question("x?")).await;

@@ -27,24 +27,53 @@ impl Citations {
 /// assert_eq!(cited.used, [1, 3]);
 /// ```
 pub fn citations(answer: &str, slate_size: usize) -> Citations {
-    let text = without_code(&without_thinking(answer));
+    let chars: Vec<char> = without_code(&without_thinking(answer)).chars().collect();
     let mut found = Citations::default();
-    let chars: Vec<char> = text.chars().collect();
-    let mut at = 0;
-    while at < chars.len() {
-        let Some(end) = marker_end(&chars, at) else {
-            at += 1;
-            continue;
-        };
-        if !is_index(&chars, at, end) && !is_link(&chars, end) {
-            read_marker(&chars[at + 1..end], slate_size, &mut found);
-        }
-        at = end + 1;
+    for (open, close) in markers(&chars) {
+        read_marker(&chars[open + 1..close], slate_size, &mut found);
     }
     found.used.sort_unstable();
     found.used.dedup();
     found.unknown.sort_unstable();
     found.unknown.dedup();
+    found
+}
+
+/// What an answer says, without its markers and its thinking: `It hangs there [1].` is `It hangs there.`
+pub fn without_citations(answer: &str) -> String {
+    let text = without_thinking(answer);
+    let chars: Vec<char> = without_code(&text).chars().collect();
+    let cites = |&(open, close): &(usize, usize)| {
+        let mut found = Citations::default();
+        read_marker(&chars[open + 1..close], 0, &mut found);
+        found != Citations::default()
+    };
+    let cut: Vec<(usize, usize)> = markers(&chars).into_iter().filter(cites).collect();
+    let mut said = String::with_capacity(text.len());
+    for (i, c) in text.chars().enumerate() {
+        if cut.iter().any(|&(open, _)| open == i) {
+            said.truncate(said.trim_end_matches([' ', '\t']).len());
+        }
+        if !cut.iter().any(|&(open, close)| (open..=close).contains(&i)) {
+            said.push(c);
+        }
+    }
+    said.trim().to_owned()
+}
+
+/// The brackets, by the places where they open and close, that may be markers.
+fn markers(chars: &[char]) -> Vec<(usize, usize)> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < chars.len() {
+        let Some(end) = marker_end(chars, at) else {
+            at += 1;
+            continue;
+        };
+        if !is_index(chars, at, end) && !is_link(chars, end) {
+            found.push((at, end));
+        }
+        at = end + 1;
+    }
     found
 }
 
@@ -54,7 +83,7 @@ pub fn without_thinking(answer: &str) -> String {
     visible.split_once("<think>").map_or(visible, |(before, _)| before).to_owned()
 }
 
-/// Fenced blocks and inline code replaced by blanks.
+/// Fenced blocks and inline code replaced by as many blanks.
 fn without_code(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -63,12 +92,14 @@ fn without_code(text: &str) -> String {
         let fence = &rest[start..start + ticks];
         kept.push_str(&rest[..start]);
         let inside = &rest[start + ticks..];
-        rest = match inside.find(fence) {
+        let after = match inside.find(fence) {
             Some(end) => &inside[end + ticks..],
             None if ticks >= 3 => "",
             None => inside,
         };
-        kept.push(' ');
+        let code = &rest[start..rest.len() - after.len()];
+        kept.extend(code.chars().map(|_| ' '));
+        rest = after;
     }
     kept.push_str(rest);
     kept
@@ -197,5 +228,19 @@ mod tests {
         assert_eq!(citations(&open, 5), Citations::default());
         assert_eq!(citations("[1-99999999999]", 5), Citations::default());
         assert_eq!(citations(&"`".repeat(9999), 5), Citations::default());
+    }
+
+    #[test]
+    fn what_was_said_is_left_when_the_markers_go() {
+        for (answer, said) in [
+            ("Behind the boiler [1].", "Behind the boiler."),
+            ("Both [1][3], see [9].", "Both, see."),
+            ("<think>[2]?</think>Blue[2]. [NO_CITE]", "Blue."),
+            ("Use `x[1]` and [this](http://a) [link] 【2】", "Use `x[1]` and [this](http://a) [link]"),
+            ("[NO_CITE]", ""),
+            ("```\nv = a[1]\n``` 🗝 [1-2]\nDone", "```\nv = a[1]\n``` 🗝\nDone"),
+        ] {
+            assert_eq!(without_citations(answer), said, "{answer}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::citations;
 use crate::{
-    chat::{Chat, LlmOptions, Prompt},
+    chat::{Chat, LlmOptions, Prompt, Reply},
     error::Result,
     recall::Label,
     record::Memory,
@@ -55,7 +55,7 @@ impl LlmCritic {
     pub fn judge(&self, question: &str, memories: &[&Memory]) -> Result<Vec<Option<Label>>> {
         self.calls.fetch_add(1, Relaxed);
         let reply = self.chat.ask(&citation_prompt(question, memories));
-        let labels = reply.map(|reply| citation_labels(&reply.text, memories.len()));
+        let labels = reply.map(|reply| citation_labels(&reply, memories.len()));
         if !labels.as_ref().is_ok_and(|labels| labels.iter().any(Option::is_some)) {
             self.failures.fetch_add(1, Relaxed);
         }
@@ -70,10 +70,11 @@ pub fn citation_prompt(question: &str, memories: &[&Memory]) -> Prompt {
     Prompt { system: TASK.into(), user, ..Prompt::default() }
 }
 
-/// What such an answer says of each of `places` memories; see [`LlmCritic::judge`].
-pub fn citation_labels(answer: &str, places: usize) -> Vec<Option<Label>> {
-    let cited = citations(answer, places);
-    let silent = cited.is_complete().then_some(Label::NotUseful);
+/// What such an answer says of each of `places` memories; see [`LlmCritic::judge`]. One that was cut off might have
+/// cited more: its silence says nothing.
+pub fn citation_labels(reply: &Reply, places: usize) -> Vec<Option<Label>> {
+    let cited = citations(&reply.text, places);
+    let silent = (cited.is_complete() && !reply.cut).then_some(Label::NotUseful);
     let label = |place| if cited.used.contains(&place) { Some(Label::Useful) } else { silent };
     (1..=places).map(label).collect()
 }
@@ -122,6 +123,13 @@ mod tests {
         ] {
             assert_eq!(signs(message.clone()), (expected.to_owned(), (1, failures)), "{message}");
         }
+    }
+
+    #[test]
+    fn the_silence_of_an_answer_that_was_cut_off_says_nothing() {
+        let cut = json!({ "choices": [{ "finish_reason": "length", "message": { "content": "It is [1] and" } }] });
+        let (critic, _asked) = critic(cut);
+        assert_eq!(critic.judge("q", &[&memory("a"), &memory("b")]).unwrap(), [Some(Label::Useful), None]);
     }
 
     #[test]

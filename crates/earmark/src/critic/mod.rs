@@ -5,7 +5,7 @@ mod citations;
 mod llm;
 mod simulated;
 
-pub use citations::{Citations, citations, without_thinking};
+pub use citations::{Citations, citations, without_citations, without_thinking};
 #[cfg(feature = "remote")]
 pub use llm::{LlmCritic, citation_labels, citation_prompt};
 pub use simulated::{Quality, Simulated, false_positive_rate};

@@ -21,6 +21,9 @@ pub const MAX_CRITIC_CALLS: usize = 50;
 /// What to do without a critic.
 const NO_CRITIC: &str = "needs a critic: set EARMARK_CRITIC_URL and EARMARK_CRITIC_MODEL (EARMARK_CRITIC_KEY is its key), \
     or the section [critic] of the config file; or use `refine` to hand in labels yourself";
+/// Memories from which on a chance can be told without feedback. Scores say how far a memory stands out among all of
+/// them: of 10 the best one of an unrelated question stands out as much as an obvious hit.
+const ENOUGH: u64 = 50;
 /// Recalls between two sweeps for expired ones.
 const SWEEP_EVERY: u64 = 100;
 
@@ -43,8 +46,11 @@ impl Namespace {
     /// As [`Namespace::recall`], with a judge that is shown slates while exploring; its labels are stored with the
     /// recall and learned from when it is closed.
     ///
+    /// A judge that fails, or that cannot tell for any memory of a slate, is not asked again: the best of what is known
+    /// by then is served, with a [`warning`](Recall::warning).
+    ///
     /// # Errors
-    /// As [`Namespace::recall`], and what the judge says.
+    /// As [`Namespace::recall`].
     pub fn recall_judged(&self, request: &RecallRequest, judge: &mut Judge<'_>) -> Result<Recall> {
         self.recall_with(request, Some(judge))
     }
@@ -62,19 +68,20 @@ impl Namespace {
         let gathered = self.gather(&request.query, &query, &request.scope, wanted, &learned)?;
         let ranking = learned.rank(params, &gathered);
         let mut turn = learned.turn(params, &gathered.pool, &ranking, learned.past.critic_trust());
-        let judged = match judge.filter(|_| request.explore != Explore::Off) {
-            Some(judge) => explore(&mut turn, request, judge, &gathered.memories, params.rounds - 1, size)?,
-            None => Vec::new(),
+        let explored = match judge.filter(|_| request.explore != Explore::Off) {
+            Some(judge) => explore(&mut turn, request, judge, &gathered.memories, params.rounds - 1, size),
+            None => Explored::default(),
         };
         let mut slate = turn.serve(size);
         limit_tokens(&mut slate, &gathered.memories, request.max_tokens);
-        let confidence = turn.confidence(&slate);
+        let confidence = self.confidence(&turn, &slate, &ranking)?;
         if confidence < request.min_confidence.filter(|_| confidence.is_some()) {
             slate.picks.clear();
         }
-        let recall_id = self.log(request, &gathered, &judged, &slate, &ranking, &learned)?;
+        let recall_id = self.log(request, &gathered, &explored.rounds, &slate, &ranking, &learned)?;
         let mut answer = self.answer(&recall_id, &learned, &gathered, &ranking, &slate);
-        answer.critic_calls = judged.len();
+        answer.critic_calls = explored.calls;
+        answer.warning = explored.warning;
         answer.confidence = confidence;
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
@@ -105,7 +112,7 @@ impl Namespace {
         let slate = turn.next_unjudged(size);
         self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, size))?;
         let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate);
-        answer.confidence = turn.confidence(&slate);
+        answer.confidence = self.confidence(&turn, &slate, &ranking)?;
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
     }
@@ -117,6 +124,12 @@ impl Namespace {
     pub fn shown_ids(&self, recall_id: &str) -> Result<Vec<Option<String>>> {
         let recall = self.open_or_closed(recall_id)?;
         Ok(self.shown(&recall)?.last)
+    }
+
+    /// The chance that a slate helps, where there is something to tell it from: feedback, or enough other memories.
+    fn confidence(&self, turn: &Turn, slate: &Slate, ranking: &Ranking) -> Result<Option<f32>> {
+        let known = ranking.learned != ranking.base || self.store.count()? >= ENOUGH;
+        Ok(turn.confidence(slate).filter(|_| known))
     }
 
     fn query_vector(&self, request: &RecallRequest) -> Result<Vec<f32>> {
@@ -209,6 +222,7 @@ impl Namespace {
             results,
             confidence: None,
             critic_calls: 0,
+            warning: None,
             took_ms: 0.0,
         }
     }
@@ -248,7 +262,16 @@ fn check(request: &RecallRequest, default_size: usize) -> Result<usize> {
     Err(Error::invalid("top_k", format!("is {size}, but must be between 1 and {MAX_TOP_K}")))
 }
 
-/// Shows slates to the judge until the budget is spent or too little is left to find.
+/// What exploring brought.
+#[derive(Default)]
+struct Explored {
+    /// Slates with their labels, in order.
+    rounds: Vec<(Slate, Vec<Option<Label>>)>,
+    calls: usize,
+    warning: Option<String>,
+}
+
+/// Shows slates to the judge until the budget is spent, too little is left to find, or the judge is of no use.
 fn explore(
     turn: &mut Turn,
     request: &RecallRequest,
@@ -256,8 +279,8 @@ fn explore(
     memories: &[Memory],
     most: usize,
     size: usize,
-) -> Result<Vec<(Slate, Vec<Option<Label>>)>> {
-    let mut judged = Vec::new();
+) -> Explored {
+    let mut explored = Explored::default();
     for _ in 0..request.max_critic_calls.unwrap_or(most) {
         if request.explore == Explore::Auto && turn.is_settled(size) {
             break;
@@ -267,11 +290,29 @@ fn explore(
             break;
         }
         let shown: Vec<&Memory> = slate.picks.iter().map(|pick| &memories[pick.candidate.0]).collect();
-        let labels = judge(&request.query, &shown)?;
-        turn.observe(&slate, &labels);
-        judged.push((slate, labels));
+        explored.calls += 1;
+        match judge(&request.query, &shown) {
+            Ok(labels) if labels.iter().any(Option::is_some) => {
+                turn.observe(&slate, &labels);
+                explored.rounds.push((slate, labels));
+            }
+            unusable => {
+                explored.warning = Some(unjudged(unusable.err()));
+                break;
+            }
+        }
     }
-    Ok(judged)
+    explored
+}
+
+/// Says that a judge was of no use. Addresses are left out: whoever asks need not know them.
+fn unjudged(error: Option<Error>) -> String {
+    let reason = match error {
+        Some(Error::Remote { reason, .. }) => format!("failed: {reason}"),
+        Some(error) => format!("failed: {error}"),
+        None => "said nothing that could be read as citations".to_owned(),
+    };
+    format!("the critic {reason} (the best memories are shown without its further help)")
 }
 
 /// Brings an exploration to where the stored rounds left it.
