@@ -128,9 +128,11 @@ impl Store {
         let oldest = Timestamp::now().as_microsecond().saturating_sub(age);
         let keep = i64::try_from(max_open).unwrap_or(i64::MAX);
         let find = |connection: &Connection| -> Attempt<Vec<i64>> {
-            let sql = "SELECT number FROM recalls WHERE state = 0 AND created_at < ?1
+            // Left to itself SQLite reads every open recall to learn its age.
+            let sql = "SELECT number FROM recalls INDEXED BY recalls_open_since WHERE state = 0 AND created_at < ?1
                        UNION SELECT number FROM
-                       (SELECT number FROM recalls WHERE state = 0 ORDER BY number DESC LIMIT -1 OFFSET ?2)";
+                       (SELECT number FROM recalls INDEXED BY recalls_state WHERE state = 0
+                        ORDER BY number DESC LIMIT -1 OFFSET ?2)";
             let mut statement = connection.prepare_cached(sql)?;
             let found = statement.query_map([oldest, keep], |row| row.get(0))?;
             Ok(found.collect::<rusqlite::Result<_>>()?)
