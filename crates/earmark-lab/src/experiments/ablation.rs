@@ -17,11 +17,11 @@ use super::summary;
 use crate::report::Provenance;
 use crate::rows::{self, Row, RunKey};
 
-const NOTHING: Without = Without { features: &[], fitting: false, trust: false, gate: false };
+const NOTHING: Without = Without { features: &[], fitting: false, trust: false, gate: false, critic: false };
 
-/// Name, what it means, and what is left out. The ranges are those of the feature table, which a test holds to it.
+/// Name, what it means, and what is left out or replaced. The ranges are those of the feature table, which a test holds to it.
 #[expect(clippy::single_range_in_vec_init, reason = "a part is a list of ranges, often of one")]
-const PARTS: [(&str, &str, Without); 11] = [
+const PARTS: [(&str, &str, Without); 12] = [
     ("whole", "nothing is left out", NOTHING),
     (
         "no-fitting",
@@ -37,6 +37,11 @@ const PARTS: [(&str, &str, Without); 11] = [
     ("no-form", "length and questions", without(&[18..21])),
     ("no-trust", "every label is believed", Without { trust: true, ..NOTHING }),
     ("no-gate", "the learned order always ranks", Without { gate: true, ..NOTHING }),
+    (
+        "gold-labels",
+        "learned from the gold labels of all candidates, not a critic's of five: what the features can do",
+        Without { critic: true, ..NOTHING },
+    ),
 ];
 
 const fn without(features: &'static [Range<usize>]) -> Without {

@@ -40,7 +40,7 @@ pub enum Answer {
     },
 }
 
-/// What of the recipe is left out, for ablations. Nothing by default.
+/// What of the recipe is left out or replaced, for ablations. Nothing by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Without {
     /// Features that are 0 throughout.
@@ -51,6 +51,8 @@ pub struct Without {
     pub trust: bool,
     /// The learned order always ranks.
     pub gate: bool,
+    /// No critic: the labels are the gold ones of all candidates of a training question, and all are believed.
+    pub critic: bool,
 }
 
 impl Without {
@@ -113,7 +115,13 @@ impl State {
         }
         let query = case.pool.query().to_vec();
         let agreement = static_agreement(&labels);
-        let question = PastQuestion { sequence: n as i64, query, labels, agreement, explicit: self.without.trust };
+        let question = PastQuestion {
+            sequence: n as i64,
+            query,
+            labels,
+            agreement,
+            explicit: self.without.trust || self.without.critic,
+        };
         let before = self.ranker.gate.is_paused();
         self.ranker.learn(&mut self.past, question, n as i64);
         if self.without.gate {
@@ -146,7 +154,10 @@ pub fn learn(
     seen(0, &state)?;
     for (n, index) in split.train.iter().enumerate() {
         let case = &cases[*index];
-        let labels = serve_and_label(&state, case, quality(n), &mut random)?;
+        let labels = match without.critic {
+            true => gold_labels(&state, case),
+            false => serve_and_label(&state, case, quality(n), &mut random)?,
+        };
         let n = n + 1;
         state.learn(n, case, labels);
         if checkpoints.contains(&n) || n == split.train.len() {
@@ -154,6 +165,15 @@ pub fn learn(
         }
     }
     Ok(())
+}
+
+fn gold_labels(state: &State, case: &Prepared) -> Vec<PastLabel> {
+    let (rows, _) = state.rank(case);
+    let label = |(i, row): (usize, &[f64; FEATURES])| {
+        let useful = case.gold.contains(&case.rows[i]);
+        PastLabel { key: case.keys[i], useful, features: row.to_vec() }
+    };
+    rows.iter().enumerate().map(label).collect()
 }
 
 fn serve_and_label(
