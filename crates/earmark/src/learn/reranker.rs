@@ -48,13 +48,11 @@ pub fn fit(prior: &Prior, examples: &[Example], start: &[f64]) -> Vec<f64> {
 pub fn refit(prior: &Prior, examples: &[Example], start: &[f64], steps: usize) -> Vec<f64> {
     const GOOD_ENOUGH: f64 = 1e-8;
     let mut weights = start.to_vec();
-    let mut loss = negative_log_posterior(prior, examples, &weights);
     for _ in 0..steps {
-        let step = newton_step(prior, examples, &weights);
+        let (step, loss) = newton_step(prior, examples, &weights);
         let Some((next, next_loss)) = halve_until_better(prior, examples, &weights, &step, loss) else { break };
-        let gain = loss - next_loss;
-        (weights, loss) = (next, next_loss);
-        if gain < GOOD_ENOUGH * (1.0 + loss.abs()) {
+        weights = next;
+        if loss - next_loss < GOOD_ENOUGH * (1.0 + next_loss.abs()) {
             break;
         }
     }
@@ -63,32 +61,41 @@ pub fn refit(prior: &Prior, examples: &[Example], start: &[f64], steps: usize) -
 
 /// `sum weight * ln(1 + exp(-y w.x)) + 1/2 sum precision (w - mean)^2`.
 fn negative_log_posterior(prior: &Prior, examples: &[Example], weights: &[f64]) -> f64 {
-    let misfit: f64 = examples.iter().map(|e| e.weight * softplus(-sign(e.useful) * logit(weights, e.features))).sum();
-    let terms = weights.iter().zip(prior.mean).zip(prior.precision);
-    misfit + 0.5 * terms.map(|((w, mean), precision)| precision * (w - mean).powi(2)).sum::<f64>()
+    let misfit: f64 =
+        examples.iter().map(|e| e.weight * chance_and_misfit(logit(weights, e.features), e.useful).1).sum();
+    misfit + distance(prior, weights)
 }
 
-fn newton_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> Vec<f64> {
+/// `1/2 sum precision (w - mean)^2`.
+fn distance(prior: &Prior, weights: &[f64]) -> f64 {
+    let terms = weights.iter().zip(prior.mean).zip(prior.precision);
+    0.5 * terms.map(|((w, mean), precision)| precision * (w - mean).powi(2)).sum::<f64>()
+}
+
+/// Newton's step at `weights`, and [`negative_log_posterior`] there.
+fn newton_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f64>, f64) {
     let n = weights.len();
     let mut hessian = vec![0.0; n * n];
     let mut gradient: Vec<f64> = (0..n).map(|i| prior.precision[i] * (weights[i] - prior.mean[i])).collect();
     for i in 0..n {
         hessian[i * n + i] = prior.precision[i];
     }
+    let mut loss = distance(prior, weights);
     for example in examples {
-        let p = probability(weights, example.features);
+        let (p, misfit) = chance_and_misfit(logit(weights, example.features), example.useful);
+        loss += example.weight * misfit;
         let slope = example.weight * (p - f64::from(example.useful));
         let curvature = example.weight * p * (1.0 - p);
         let features = &example.features[..n];
         for (i, row) in hessian.chunks_exact_mut(n).enumerate() {
             gradient[i] += slope * features[i];
-            add_scaled(row, curvature * features[i], features);
+            add_scaled(&mut row[..=i], curvature * features[i], &features[..=i]);
         }
     }
-    solve_symmetric(&mut hessian, gradient)
+    (solve_symmetric(&mut hessian, gradient), loss)
 }
 
-/// `sum += scale x`. Whole rows, because a loop of one length is done several numbers at a time.
+/// `sum += scale x`.
 fn add_scaled(sum: &mut [f64], scale: f64, x: &[f64]) {
     sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += scale * x);
 }
@@ -134,13 +141,12 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// `ln(1 + exp(x))` without overflow.
-fn softplus(x: f64) -> f64 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
-}
-
-fn sign(useful: bool) -> f64 {
-    if useful { 1.0 } else { -1.0 }
+/// `p = 1 / (1 + exp(-z))` and the misfit of a label, `-ln p` if useful and `-ln(1 - p)` if not, without overflow.
+fn chance_and_misfit(z: f64, useful: bool) -> (f64, f64) {
+    let small = (-z.abs()).exp();
+    let p = if z < 0.0 { small } else { 1.0 } / (1.0 + small);
+    let against = if useful { -z } else { z };
+    (p, against.max(0.0) + small.ln_1p())
 }
 
 #[cfg(test)]
