@@ -112,6 +112,7 @@ mod tests {
             bank: 0,
             text: String::new(),
             gold: gold.to_vec(),
+            answer: None,
             category: Some(category.into()),
             date: None,
             conversation: String::new(),

@@ -205,6 +205,7 @@ mod tests {
             bank,
             text: "0 5".into(),
             gold,
+            answer: None,
             category: None,
             date: None,
             conversation: String::new(),

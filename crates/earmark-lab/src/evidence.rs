@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use earmark::encode::Side;
-use earmark::lexical::{Collection, Moments, WordScore, query_words, score_text, words};
+use earmark::lexical::{Collection, Moments, WordScore, coverage, idf, query_words, score_text, words};
 use earmark::recall::{
-    Beside, Candidate, Corpus, Evidence, FEATURES, Facts, Hindsight, Pool, Question as Asked, features, fused_score,
+    AROUND, Candidate, Corpus, Evidence, FEATURES, Facts, Hindsight, Pool, Question as Asked, features, fused_score,
     top_k,
 };
 use earmark::vector;
@@ -112,11 +112,13 @@ impl<'a> Index<'a> {
     fn prepare(&self, question: &Question, query: &[f32]) -> Result<Prepared> {
         let asked = Asked::read(&question.text);
         let dense: Vec<f32> = self.vectors.iter().map(|memory| vector::dot(query, memory)).collect();
-        let scores = self.word_scores(&question.text);
+        let terms = self.terms(&question.text);
+        let scores = self.word_scores(&terms);
+        let weights = self.weights(&terms);
         let lexical: Vec<f32> = scores.iter().map(|score| score.bm25).collect();
         let corpus = self.corpus(&dense, &scores);
         let pool = self.choose(&asked, &corpus, &dense, &scores);
-        let evidence: Vec<Evidence> = pool.iter().map(|row| self.evidence(*row, &dense, &scores)).collect();
+        let evidence: Vec<Evidence> = pool.iter().map(|row| self.evidence(*row, &dense, &scores, &weights)).collect();
         let vectors: Vec<&[f32]> = pool.iter().map(|row| self.vectors[*row].as_slice()).collect();
         let gold = pool.iter().enumerate().filter(|(_, row)| question.gold.contains(row));
         Ok(Prepared {
@@ -131,14 +133,25 @@ impl<'a> Index<'a> {
         })
     }
 
-    fn word_scores(&self, question: &str) -> Vec<WordScore> {
-        let terms: Vec<(String, u64)> = query_words(question)
-            .into_iter()
-            .map(|word| {
-                let texts = self.texts_with.get(&word).copied().unwrap_or_default();
-                (word, texts)
-            })
-            .collect();
+    /// The question's words with the number of texts that have them: those that any text has first, rarest first.
+    fn terms(&self, question: &str) -> Vec<(String, u64)> {
+        let with_texts = |word: String| {
+            let texts = self.texts_with.get(&word).copied().unwrap_or_default();
+            (word, texts)
+        };
+        let mut terms: Vec<(String, u64)> = query_words(question).into_iter().map(with_texts).collect();
+        terms.sort_by_key(|(_, texts)| if *texts == 0 { u64::MAX } else { *texts });
+        terms
+    }
+
+    /// What each word makes up of the question, by its idf; they sum to 1.
+    fn weights(&self, terms: &[(String, u64)]) -> Vec<f32> {
+        let idfs: Vec<f32> = terms.iter().map(|(_, texts)| idf(self.collection, *texts)).collect();
+        let all: f32 = idfs.iter().sum();
+        idfs.iter().map(|idf| idf / all).collect()
+    }
+
+    fn word_scores(&self, terms: &[(String, u64)]) -> Vec<WordScore> {
         let frequency = |row: usize, word: &str| self.documents[row].get(word).copied().unwrap_or_default();
         let score = |row: usize| {
             let shared = terms.iter().map(|(word, texts)| (*texts, frequency(row, word)));
@@ -157,7 +170,6 @@ impl<'a> Index<'a> {
             dense: moments(&mut dense.iter().copied()),
             lexical: moments(&mut scores.iter().map(|score| score.bm25)),
             rare: moments(&mut scores.iter().map(|score| score.rare)),
-            best_lexical: scores.iter().map(|score| score.bm25).fold(0.0, f32::max),
             mean_length: self.collection.words as f32 / self.collection.texts.max(1) as f32,
         }
     }
@@ -177,19 +189,20 @@ impl<'a> Index<'a> {
         top_k(&fused, POOL).into_iter().map(|place| rows[place]).collect()
     }
 
-    fn evidence(&self, row: usize, dense: &[f32], scores: &[WordScore]) -> Evidence {
+    fn evidence(&self, row: usize, dense: &[f32], scores: &[WordScore], weights: &[f32]) -> Evidence {
         let session = |row: usize| self.bank.memories[row].session.as_deref();
-        let beside = |other: Option<usize>| {
-            let other = other
-                .filter(|other| *other < dense.len() && session(row).is_some() && session(*other) == session(row))?;
-            Some(Beside { dense: dense[other], lexical: scores[other].bm25 })
-        };
+        let together = |other: &usize| session(row).is_some() && session(*other) == session(row);
+        let beside = |other: Option<usize>| other.filter(|other| *other < dense.len()).filter(together);
+        let around = row.saturating_sub(AROUND)..(row + AROUND + 1).min(dense.len());
+        let said = around.filter(|other| *other == row || together(other));
+        let shared = said.fold(0, |bits, other| bits | scores[other].shared);
         Evidence {
             dense: dense[row],
             words: scores[row],
             facts: self.facts[row].clone(),
-            previous: beside(row.checked_sub(1)),
-            next: beside(Some(row + 1)),
+            previous: beside(row.checked_sub(1)).map(|other| dense[other]),
+            next: beside(Some(row + 1)).map(|other| dense[other]),
+            around: coverage(weights, shared),
             in_session: session(row).is_some(),
             past: Hindsight::default(),
         }

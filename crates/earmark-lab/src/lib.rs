@@ -3,7 +3,8 @@
 //! In reading order: [`data`] (sets in one form), [`text`] (what of a memory is encoded), [`candidates`] (the pool of
 //! each question), [`rerank`] (in another order), [`split`], [`methods`] (a list of parameter values), [`runner`] (train and test one of them),
 //! [`metrics`], [`by_type`] and [`stats`], [`experiments`], and what they leave behind: [`rows`], [`figure`], [`report`].
-//! [`answers`] judges what is made of the memories.
+//! [`llm`] is a language model whose answers are kept, [`llm_critic`] such a critic; [`answers`] asks for answers from
+//! memories and judges them.
 
 pub mod answers;
 pub mod by_type;
@@ -13,6 +14,8 @@ pub mod encoders;
 pub mod evidence;
 pub mod experiments;
 pub mod figure;
+pub mod llm;
+pub mod llm_critic;
 pub mod methods;
 pub mod metrics;
 pub mod report;

@@ -1,5 +1,6 @@
 //! The `earmark-lab` command.
 
+mod llm_command;
 mod paper_command;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use earmark_lab::text::MemoryText;
 use earmark_lab::vectors::{Vectors, bank_order};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use llm_command::LlmCommand;
 use paper_command::PaperCommand;
 
 /// Reproduces the EAR paper and compares recipes
@@ -58,6 +60,8 @@ enum Command {
     Encode(EncodeArguments),
     #[command(flatten)]
     Paper(PaperCommand),
+    #[command(flatten)]
+    Llm(LlmCommand),
     /// Tables 2 and 3 and the learning curve on LoCoMo, with a choice of the learning rate on training questions
     Locomo(LocomoArguments),
     /// The default recipe on any set: static rankings, what it learns, what critic calls add.
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Command::Data { names } => count(&cli.folders, names),
         Command::Encode(arguments) => run_encode(&cli.folders, arguments),
         Command::Paper(command) => paper_command::run(&cli.folders, command),
+        Command::Llm(command) => llm_command::run(&cli.folders, command),
         Command::Locomo(arguments) => run_locomo(&cli.folders, arguments),
         Command::Recipe(arguments) => run_recipe(&cli.folders, arguments),
     };
@@ -334,14 +339,14 @@ fn short_name(encoder: &str) -> String {
     encoder.trim_end_matches('/').rsplit('/').next().unwrap_or(encoder).to_owned()
 }
 
-/// The command as it was typed, without the folders, which differ from machine to machine.
+/// The command as it was typed, without folders and addresses, which differ from machine to machine.
 fn command_line() -> String {
     let mut words = vec!["earmark-lab".to_owned()];
     let mut given = std::env::args().skip(1);
     while let Some(word) = given.next() {
         match word.as_str() {
-            "--data" | "--cache" | "--results" => drop(given.next()),
-            _ if ["--data=", "--cache=", "--results="].iter().any(|flag| word.starts_with(flag)) => {}
+            "--data" | "--cache" | "--results" | "--llm-url" => drop(given.next()),
+            _ if ["--data=", "--cache=", "--results=", "--llm-url="].iter().any(|flag| word.starts_with(flag)) => {}
             _ => words.push(word),
         }
     }

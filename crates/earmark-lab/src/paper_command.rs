@@ -52,7 +52,7 @@ pub(crate) enum PaperCommand {
     Choices(PaperArguments),
     /// Table 10: a reranker alone and under EAR (needs the feature `models`, or its scores in the cache)
     Table10(RerankerArguments),
-    /// All that need no reranker, in one folder each
+    /// All that need neither reranker nor language model, in one folder each
     All(PaperArguments),
 }
 
@@ -182,7 +182,7 @@ fn run_one(
     Ok(())
 }
 
-fn source<'a>(folders: &'a Folders, arguments: &'a PaperArguments) -> Source<'a> {
+pub(crate) fn source<'a>(folders: &'a Folders, arguments: &'a PaperArguments) -> Source<'a> {
     Source {
         load: Box::new(|setting| load(folders, arguments, setting)),
         encode: Box::new(|setting, texts, side| encode(&setting.encoder, &folders.cache, &setting.set, texts, side)),
@@ -243,7 +243,12 @@ fn load(folders: &Folders, arguments: &PaperArguments, setting: &Setting) -> Res
 }
 
 impl PaperArguments {
-    fn options(&self) -> Result<Options> {
+    /// Date of the result folder to take up.
+    pub(crate) fn date(&self) -> Option<&String> {
+        self.date.as_ref()
+    }
+
+    pub(crate) fn options(&self) -> Result<Options> {
         let params = match &self.params {
             Some(json) => methods::paper_with(json).context("--params")?,
             None => Params::paper(),
@@ -262,7 +267,7 @@ impl PaperArguments {
     }
 
     /// One folder holds all encoders of one or more sets with one learning rate.
-    fn folder_name(&self, experiment: &Experiment, more: &str) -> String {
+    pub(crate) fn folder_name(&self, experiment: &Experiment, more: &str) -> String {
         let sets = self.sets.iter().map(|set| short_name(set)).collect::<Vec<_>>().join("-");
         let added = self.name.as_ref().map_or_else(String::new, |name| format!("-{name}"));
         let quick = if self.quick { "-quick" } else { "" };

@@ -76,6 +76,7 @@ impl Scores {
     pub fn open(cache: &Path, reranker: &str) -> Result<Self> {
         std::fs::create_dir_all(cache).with_context(|| format!("{} cannot be created", cache.display()))?;
         let path = cache.join(format!("scores-{reranker}.jsonl"));
+        rows::mend(&path)?;
         let lines: Vec<Line> = rows::read(&path)?;
         Ok(Scores { path, known: lines.into_iter().map(|line| (line.pair, line.score)).collect() })
     }

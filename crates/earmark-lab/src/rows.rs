@@ -51,7 +51,7 @@ pub struct Row {
     pub memory_text: String,
     /// All parameters.
     pub params: Params,
-    /// How often the simulated critic errs.
+    /// How often the simulated critic errs; what was measured, where it is a language model.
     #[serde(default)]
     pub critic: CriticQuality,
     /// Of the vectors; 0 where the row is older than this field.
@@ -134,6 +134,21 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     Ok(rows)
 }
 
+/// Cuts off a last line that a crash left half-written, so that rows can be added behind the others.
+///
+/// # Errors
+/// If the file cannot be read or written.
+pub fn mend(path: &Path) -> Result<()> {
+    let mended = std::fs::read(path).and_then(|bytes| {
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        if whole == bytes.len() { Ok(()) } else { OpenOptions::new().write(true).open(path)?.set_len(whole as u64) }
+    });
+    match mended {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context(path.display().to_string()),
+        _ => Ok(()),
+    }
+}
+
 /// Adds rows at the end.
 ///
 /// # Errors
@@ -203,6 +218,9 @@ mod tests {
         }
         std::fs::write(&path, &text[..text.len() - 9]).unwrap();
         assert_eq!(read::<Row>(&path).unwrap(), std::slice::from_ref(&row));
+        mend(&path).unwrap();
+        append(&path, std::slice::from_ref(&row)).unwrap();
+        assert_eq!(read::<Row>(&path).unwrap(), [row.clone(), row.clone()]);
         std::fs::write(&path, format!("oops\n{text}")).unwrap();
         assert!(read::<Row>(&path).is_err());
         replace(&path, std::slice::from_ref(&row)).unwrap();

@@ -25,6 +25,18 @@ pub struct Tested {
     pub critic_calls_per_query: f64,
 }
 
+/// A question that a critic is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Index into the cases.
+    pub case: usize,
+    /// Queries that came before it.
+    pub before: usize,
+}
+
+/// A critic of all questions: judges a slate of one of them, as [`Critic::judge`] does.
+pub type Judge<'a> = dyn FnMut(Asked, &[Candidate]) -> earmark::Result<Vec<Option<Label>>> + 'a;
+
 /// Learns from `order` (indices into `cases`), [`Params::epochs`] times, with a simulated critic.
 ///
 /// `seen` is told the number of queries and the adapter after every one, and once before the first.
@@ -55,9 +67,37 @@ pub fn train_with(
     seed: u64,
     seen: &mut dyn FnMut(usize, &Adapter) -> Result<()>,
 ) -> Result<Adapter> {
+    let mut judge = simulated_in_training(cases, quality, seed);
+    train_judged(params, cases, order, &mut judge, seed, seen)
+}
+
+/// The simulated critic of [`train_with`]: one stream of luck for all questions.
+pub fn simulated_in_training<'a>(
+    cases: &'a [Case],
+    quality: &'a dyn Fn(usize) -> Quality,
+    seed: u64,
+) -> impl FnMut(Asked, &[Candidate]) -> earmark::Result<Vec<Option<Label>>> + 'a {
+    let mut labels = Seeded::new(stream(seed, Stream::TrainingLabels));
+    move |asked, slate| {
+        let gold = &cases[asked.case].gold_candidates;
+        Simulated { gold, quality: quality(asked.before), random: &mut labels }.judge(slate)
+    }
+}
+
+/// As [`train`], with any critic.
+///
+/// # Errors
+/// Those of `judge` and `seen`.
+pub fn train_judged(
+    params: &Params,
+    cases: &[Case],
+    order: &[usize],
+    judge: &mut Judge<'_>,
+    seed: u64,
+    seen: &mut dyn FnMut(usize, &Adapter) -> Result<()>,
+) -> Result<Adapter> {
     let dimension = cases.first().map_or(0, |case| case.pool.dimension());
     let mut random = Seeded::new(stream(seed, Stream::Training));
-    let mut labels = Seeded::new(stream(seed, Stream::TrainingLabels));
     let mut shuffle = ChaCha8Rng::seed_from_u64(stream(seed, Stream::Order));
     let mut trainee = Trainee::new(params, dimension, &mut random);
     let mut order = order.to_vec();
@@ -66,12 +106,11 @@ pub fn train_with(
         if epoch > 0 {
             order.shuffle(&mut shuffle);
         }
-        for (place, index) in order.iter().enumerate() {
-            let case = &cases[*index];
-            let quality = quality(epoch * order.len() + place);
-            let mut critic = Simulated { gold: &case.gold_candidates, quality, random: &mut labels };
-            train_query(&mut trainee, &case.pool, &mut critic, &mut random)?;
-            seen(epoch * order.len() + place + 1, trainee.learner.adapter())?;
+        for (place, case) in order.iter().enumerate() {
+            let asked = Asked { case: *case, before: epoch * order.len() + place };
+            let mut critic = OfQuestion { asked, judge, calls: 0 };
+            train_query(&mut trainee, &cases[*case].pool, &mut critic, &mut random)?;
+            seen(asked.before + 1, trainee.learner.adapter())?;
         }
     }
     trainee.learner.flush();
@@ -94,18 +133,49 @@ pub fn test(
     quality: Quality,
     seed: u64,
 ) -> Result<Tested> {
+    test_judged(adapter, params, inference, cases, test, &mut simulated_at_test(cases, quality, seed))
+}
+
+/// The simulated critic of [`test()`]: each question begins its own stream of luck.
+pub fn simulated_at_test(
+    cases: &[Case],
+    quality: Quality,
+    seed: u64,
+) -> impl FnMut(Asked, &[Candidate]) -> earmark::Result<Vec<Option<Label>>> + '_ {
+    let mut luck: Option<(Asked, Seeded)> = None;
+    move |asked, slate| {
+        let new = || (asked, Seeded::new(stream(seed, Stream::TestLabels(asked.case))));
+        let (_, random) = match &mut luck {
+            Some(one) if one.0 == asked => one,
+            other => other.insert(new()),
+        };
+        Simulated { gold: &cases[asked.case].gold_candidates, quality, random }.judge(slate)
+    }
+}
+
+/// As [`test()`], with any critic; with [`Inference::AdapterOnly`] it is not asked.
+///
+/// # Errors
+/// Those of `judge`.
+pub fn test_judged(
+    adapter: &Adapter,
+    params: &Params,
+    inference: Inference,
+    cases: &[Case],
+    test: &[usize],
+    judge: &mut Judge<'_>,
+) -> Result<Tested> {
     let mut calls = 0;
     let mut scores = Vec::with_capacity(test.len());
     let mut slates = Vec::with_capacity(test.len());
-    for index in test {
+    for (before, index) in test.iter().enumerate() {
         let case = &cases[*index];
-        let mut random = Seeded::new(stream(seed, Stream::TestLabels(*index)));
-        let simulated = Simulated { gold: &case.gold_candidates, quality, random: &mut random };
-        let mut critic = Counting { critic: simulated, calls: &mut calls };
+        let mut critic = OfQuestion { asked: Asked { case: *index, before }, judge, calls: 0 };
         let slate = match inference {
             Inference::AdapterOnly => adapter_only(adapter, &case.pool, params),
             Inference::Explorer => explorer_assisted(adapter, &case.pool, params, &mut critic)?,
         };
+        calls += critic.calls;
         let served = case.rows_of(&slate.candidates());
         scores.push(Scores::of(&served, &case.gold));
         slates.push(served);
@@ -113,16 +183,17 @@ pub fn test(
     Ok(Tested { critic_calls_per_query: calls as f64 / test.len().max(1) as f64, scores, slates })
 }
 
-/// Counts what a critic is asked.
-struct Counting<'a, C> {
-    critic: C,
-    calls: &'a mut usize,
+/// A critic of one question; counts how often it is asked.
+struct OfQuestion<'a, 'b> {
+    asked: Asked,
+    judge: &'a mut Judge<'b>,
+    calls: usize,
 }
 
-impl<C: Critic> Critic for Counting<'_, C> {
+impl Critic for OfQuestion<'_, '_> {
     fn judge(&mut self, slate: &[Candidate]) -> earmark::Result<Vec<Option<Label>>> {
-        *self.calls += 1;
-        self.critic.judge(slate)
+        self.calls += 1;
+        (self.judge)(self.asked, slate)
     }
 }
 

@@ -137,6 +137,7 @@ mod tests {
                 bank,
                 text: "?".into(),
                 gold: vec![9 - i],
+                answer: None,
                 category: None,
                 date: None,
                 conversation: bank.to_string(),

@@ -45,6 +45,7 @@ fn made_up(stores: Stores) -> Dataset {
                 text: format!("When did {name} buy the {thing}?"),
                 gold: (0..memories.len()).filter(|row| row % THINGS.len() == index).collect(),
                 category: Some(TYPES[index % 4].into()),
+                answer: Some(format!("{name} bought it.")),
                 date: None,
                 conversation: name.into(),
             });

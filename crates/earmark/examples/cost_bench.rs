@@ -125,7 +125,6 @@ fn extra_work(
     let corpus = Corpus {
         dense: Moments { mean: 0.1, deviation: 0.1 },
         lexical: Moments { mean: 0.5, deviation: 1.0 },
-        best_lexical: 9.0,
         mean_length: 30.0,
         ..Corpus::default()
     };
@@ -135,7 +134,7 @@ fn extra_work(
     let evidence: Vec<Evidence> = (0..memories.len())
         .map(|i| Evidence {
             dense: vector::dot(query, &memories[i]),
-            words: WordScore { bm25: i as f32 / 10.0, rare: 0.0 },
+            words: WordScore { bm25: i as f32 / 10.0, ..WordScore::default() },
             facts: facts[i].clone(),
             past: Hindsight { ..hindsight(&speaking, &useful, i as i64, &memories[i]) },
             ..Evidence::default()

@@ -67,6 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     measure_search(&store, &sizes, &queries)?;
     measure_scopes(&store, &queries)?;
     measure_words(&store, &texts)?;
+    measure_fts5(folder.path(), &store, &texts)?;
     measure_stages(&store, &queries, &texts)?;
     measure_log(&store, &queries, &texts)?;
     drop(store);
@@ -134,6 +135,50 @@ fn measure_words(store: &Store, texts: &[String]) -> earmark::Result<()> {
     Ok(())
 }
 
+/// SQLite's own full-text search on the same texts: the same kind of query, words joined by OR, the best 20 by BM25.
+fn measure_fts5(folder: &Path, store: &Store, texts: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    let mut database = rusqlite::Connection::open(folder.join("fts5.db"))?;
+    database.execute_batch("CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize='porter unicode61')")?;
+    let start = Instant::now();
+    let mut after = None;
+    let mut rows = 0u32;
+    loop {
+        let page = store.list(&Scope::default(), after, 1_000)?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        let transaction = database.transaction()?;
+        for (row, memory) in &page {
+            transaction
+                .prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?
+                .execute((row.0, &memory.content))?;
+            rows += 1;
+        }
+        transaction.commit()?;
+    }
+    row("FTS5: add, per memory", &time(start.elapsed() / rows.max(1)));
+    let bytes = std::fs::metadata(folder.join("fts5.db"))?.len();
+    row("FTS5: index, per memory", &format!("{} bytes", bytes / u64::from(rows.max(1))));
+    let search = |text: &str| -> rusqlite::Result<usize> {
+        let sql = "SELECT rowid, bm25(words) FROM words WHERE words MATCH ?1 ORDER BY rank LIMIT 20";
+        let mut statement = database.prepare_cached(sql)?;
+        let found =
+            statement.query_map([text.split(' ').collect::<Vec<_>>().join(" OR ")], |row| row.get::<_, i64>(0))?;
+        Ok(found.flatten().count())
+    };
+    let median_of = |texts: &[String]| -> rusqlite::Result<Duration> {
+        let times = texts.iter().map(|text| {
+            let start = ProcessTime::now();
+            black_box(search(text)?);
+            Ok(start.elapsed())
+        });
+        Ok(median(times.collect::<rusqlite::Result<_>>()?))
+    };
+    row("FTS5: search, 6 words", &time(median_of(&texts[..texts.len().min(50)])?));
+    let common = (0..20).map(word).collect::<Vec<_>>().join(" ");
+    row("FTS5: search, the 20 most common words", &time(median_of(&vec![common; 5])?));
+    Ok(())
+}
+
 fn measure_log(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earmark::Result<()> {
     let before = store.disk_usage()?.database_bytes;
     let mut times = Vec::new();
@@ -183,7 +228,7 @@ fn measure_stages(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earm
         let chosen: Vec<Row> = dense.iter().chain(&lexical).copied().step_by(4).take(CANDIDATES).collect();
         measure(4, &mut || store.memories(&chosen).map(|_| Vec::new()))?;
         measure(5, &mut || store.vectors(&chosen).map(|_| Vec::new()))?;
-        measure(6, &mut || store.neighbours(&chosen).map(|_| Vec::new()))?;
+        measure(6, &mut || store.neighbours(&chosen, 2).map(|_| Vec::new()))?;
     }
     let names = [
         "search, 150",

@@ -18,9 +18,11 @@
 //! ```
 //!
 //! In reading order: `memory` (the façade), [`recall`] (a question becomes a slate), [`learn`] (a closed recall becomes
-//! a better ranking), [`critic`] (who labels), [`store`], [`encode`], and the plain parts [`lexical`], [`filter`],
-//! [`vector`], [`random`].
+//! a better ranking), [`critic`] (who labels), `chat` (a language model), [`store`], [`encode`], and the plain parts
+//! [`lexical`], [`filter`], [`vector`], [`random`].
 
+#[cfg(feature = "remote")]
+pub mod chat;
 pub mod critic;
 pub mod encode;
 mod error;

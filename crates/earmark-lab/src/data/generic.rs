@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Bank, Dataset, LabMemory, Question, read, when};
 
@@ -28,6 +29,8 @@ struct QueryLine {
     /// The text with ids masked, so that a query cannot be answered by matching an id.
     text_noid: Option<String>,
     gold: Vec<String>,
+    #[serde(default)]
+    answer: Value,
     category: Option<String>,
 }
 
@@ -88,6 +91,7 @@ fn question(places: &Places, line: QueryLine) -> Result<Question> {
         bank,
         text: line.text_noid.unwrap_or(line.text),
         gold,
+        answer: read::answer(&line.answer),
         category: line.category,
         date: None,
         conversation: line.bank,

@@ -38,6 +38,8 @@ struct Sample {
 struct Qa {
     question: String,
     #[serde(default)]
+    answer: Value,
+    #[serde(default)]
     evidence: Vec<String>,
     category: u8,
 }
@@ -171,6 +173,7 @@ fn add_questions(dataset: &mut Dataset, sample: &Sample, known: &HashSet<TurnId>
             bank: dataset.banks.len(),
             text: qa.question.clone(),
             gold: meeting(entries, &gold_turns),
+            answer: read::answer(&qa.answer),
             category: Some(category.into()),
             date: None,
             conversation: sample.sample_id.clone(),
@@ -229,7 +232,7 @@ mod tests {
                 ["Ben bought a boat.", "D1:2"], ["Ben trades boats.", ["D1:2", "D2:1"]], ["Both talk.", "D1:1, D2:2"]]}},
             "qa": [
                 {"question": "two in one string", "answer": 2022, "evidence": ["D1:2; D2:1"], "category": 1},
-                {"question": "extra colon, padded, twice", "evidence": ["D:2:2", "D2:02", "D2:2"], "category": 2},
+                {"question": "extra colon, padded, twice", "answer": "a kite", "evidence": ["D:2:2", "D2:02", "D2:2"], "category": 2},
                 {"question": "bare letter and nothing there", "evidence": ["D", "D9:9"], "category": 3},
                 {"question": "empty", "evidence": [], "category": 3},
                 {"question": "single", "evidence": ["D1:1"], "category": 4},
@@ -254,6 +257,8 @@ mod tests {
         let mut dataset = build(sample(), Stores::Dialogues).unwrap();
         let gold: Vec<&[usize]> = dataset.questions.iter().map(|question| question.gold.as_slice()).collect();
         assert_eq!(gold, [&[1, 2][..], &[3], &[], &[], &[0]]);
+        let answers: Vec<_> = dataset.questions.iter().map(|question| question.answer.as_deref()).collect();
+        assert_eq!(answers, [Some("2022"), Some("a kite"), None, None, None]);
         let categories: Vec<_> = dataset.questions.iter().filter_map(|question| question.category.as_deref()).collect();
         assert_eq!(categories, ["multi-hop", "temporal", "open-domain", "open-domain", "single-hop"]);
         assert_eq!(dataset.drop_without_gold(), 2);

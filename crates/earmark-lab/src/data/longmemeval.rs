@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Bank, Dataset, LabMemory, Question, read, when};
 
@@ -17,22 +18,29 @@ struct Session {
     turns: Vec<(String, Arc<str>)>,
 }
 
+/// What both layouts say of a question.
 #[derive(Deserialize)]
-struct CompactQuestion {
+struct Asked {
     question_id: String,
     question_type: String,
     question: String,
+    #[serde(default)]
+    answer: Value,
     question_date: String,
+}
+
+#[derive(Deserialize)]
+struct CompactQuestion {
+    #[serde(flatten)]
+    asked: Asked,
     haystack: Vec<(String, String)>,
     gold: Vec<(usize, usize)>,
 }
 
 #[derive(Deserialize)]
 struct OfficialQuestion {
-    question_id: String,
-    question_type: String,
-    question: String,
-    question_date: String,
+    #[serde(flatten)]
+    asked: Asked,
     haystack_session_ids: Vec<String>,
     haystack_dates: Vec<String>,
     haystack_sessions: Vec<Vec<OfficialTurn>>,
@@ -64,15 +72,15 @@ fn add_compact(dataset: &mut Dataset, sessions: Vec<Session>, questions: Vec<Com
     for question in questions {
         let mut bank = BankBuilder::default();
         for (index, (id, date)) in question.haystack.iter().enumerate() {
-            let session = sessions
-                .get(id)
-                .with_context(|| format!("question {} names session {id}, which is missing", question.question_id))?;
+            let session = sessions.get(id).with_context(|| {
+                format!("question {} names session {id}, which is missing", question.asked.question_id)
+            })?;
             for (turn, (role, content)) in session.turns.iter().enumerate() {
                 let gold = question.gold.contains(&(index, turn));
                 bank.add((index, turn), id, date, role, content, gold);
             }
         }
-        bank.finish(dataset, question.question_id, question.question_type, question.question, &question.question_date);
+        bank.finish(dataset, question.asked);
     }
     Ok(())
 }
@@ -84,7 +92,7 @@ fn add_official(dataset: &mut Dataset, questions: Vec<OfficialQuestion>) -> Resu
         ensure!(
             question.haystack_session_ids.len() == sessions && question.haystack_dates.len() == sessions,
             "question {} has {sessions} sessions but {} ids and {} dates",
-            question.question_id,
+            question.asked.question_id,
             question.haystack_session_ids.len(),
             question.haystack_dates.len()
         );
@@ -96,7 +104,7 @@ fn add_official(dataset: &mut Dataset, questions: Vec<OfficialQuestion>) -> Resu
                 bank.add((index, turn), id, date, &said.role, &content, said.has_answer);
             }
         }
-        bank.finish(dataset, question.question_id, question.question_type, question.question, &question.question_date);
+        bank.finish(dataset, question.asked);
     }
     Ok(())
 }
@@ -129,17 +137,18 @@ impl BankBuilder {
         });
     }
 
-    fn finish(self, dataset: &mut Dataset, id: String, category: String, text: String, date: &str) {
+    fn finish(self, dataset: &mut Dataset, asked: Asked) {
         dataset.questions.push(Question {
             bank: dataset.banks.len(),
-            text,
+            text: asked.question,
             gold: self.gold,
-            category: Some(category),
-            date: when::parse(date),
-            conversation: id.clone(),
-            id: id.clone(),
+            answer: read::answer(&asked.answer),
+            category: Some(asked.question_type),
+            date: when::parse(&asked.question_date),
+            conversation: asked.question_id.clone(),
+            id: asked.question_id.clone(),
         });
-        dataset.banks.push(Bank { name: id, memories: self.memories });
+        dataset.banks.push(Bank { name: asked.question_id, memories: self.memories });
     }
 }
 
@@ -172,7 +181,7 @@ mod tests {
             {"role": "assistant", "content": ""}, {"role": "assistant", "content": "Nice."}]);
         let s2 = json!([{"role": "user", "content": "Tell me a joke."}]);
         let questions = json!([{"question_id": "q1", "question_type": "single-session-user", "question": "Where do I live?",
-            "question_date": "2023/05/30 (Tue) 23:40", "haystack_session_ids": ["s1", "s2", "s1"],
+            "answer": 7, "question_date": "2023/05/30 (Tue) 23:40", "haystack_session_ids": ["s1", "s2", "s1"],
             "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 02:00", "2023/05/22 (Mon) 10:00"],
             "haystack_sessions": [s1, s2, s1]},
             {"question_id": "q2_abs", "question_type": "abs", "question": "What is my cat called?",
@@ -192,6 +201,7 @@ mod tests {
         let ids: Vec<&str> = dataset.banks[0].memories.iter().map(|memory| memory.id.as_str()).collect();
         assert_eq!(ids, ["0:0", "0:2", "1:0", "2:0", "2:2"], "a repeated session keeps both places, blank turns go");
         assert_eq!(dataset.questions[0].gold, [0, 3]);
+        assert_eq!(dataset.questions[0].answer.as_deref(), Some("7"), "some answers are numbers");
         assert!(dataset.questions[1].gold.is_empty());
         assert_eq!(dataset.questions[0].date.unwrap().to_string(), "2023-05-30T23:40:00");
     }

@@ -71,6 +71,8 @@ pub struct Question {
     pub text: String,
     /// Indices into the bank's memories, ascending and distinct; empty when nothing answers it.
     pub gold: Vec<usize>,
+    /// The right answer, where the source has one.
+    pub answer: Option<String>,
     /// The source's kind of question.
     pub category: Option<String>,
     /// When it is asked.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use lzma_rust2::XzReader;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// The whole of the JSON file `folder/name` or `folder/name.xz`.
 pub(super) fn json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T> {
@@ -28,6 +29,15 @@ pub(super) fn json_lines<T: DeserializeOwned>(folder: &Path, name: &str) -> Resu
         }
     }
     Ok(values)
+}
+
+/// An answer: sources write some of them as numbers.
+pub(super) fn answer(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
 }
 
 /// Whether `folder` has the file, packed or plain.

@@ -171,7 +171,7 @@ mod tests {
             without.features.iter().flat_map(|range| FEATURE_NAMES[range.clone()].iter().copied()).collect()
         };
         assert_eq!((names("no-extra-arms")[0], names("no-extra-arms")[4]), ("meaning", "closest in words"));
-        assert_eq!(names("no-turns-beside"), ["turn beside: meaning", "turn beside: words"]);
+        assert_eq!(names("no-turns-beside"), ["turn beside: meaning", "words in the turns around"]);
         assert_eq!(names("no-place"), ["opens its session"]);
         assert_eq!((names("no-authors")[0], names("no-authors")[3]), ("author named", "said by an assistant"));
         assert_eq!(

@@ -42,6 +42,15 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultFolder(PathBuf);
 
+/// A run and what it served.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// What is kept of it.
+    pub row: Row,
+    /// For each test question the bank rows of its slate, best first.
+    pub slates: Vec<Vec<usize>>,
+}
+
 /// The methods that share a trained adapter, with one seed.
 struct Job<'a> {
     seed: u64,
@@ -162,13 +171,26 @@ impl Plan {
         let writing = Mutex::new(());
         jobs.par_iter().try_for_each(|job| {
             let split = self.divide(dataset, job.seed);
-            let (rows, curve) = self.run_job(job, dataset, encoder, cases, &split)?;
+            let (served, curve) = self.run_job(job, dataset, encoder, cases, &split)?;
+            let rows: Vec<Row> = served.into_iter().map(|run| run.row).collect();
             let _guard = writing.lock();
             rows::append(&folder.file("curve.jsonl"), &curve)?;
             rows::append(&folder.file("rows.jsonl"), &rows)?;
             progress.inc(1);
             Ok(())
         })
+    }
+
+    /// What every method serves to the test questions of a seed; `cases` are the questions of `dataset`, in order.
+    ///
+    /// # Errors
+    /// None for cases that were found for this data set.
+    pub fn serve(&self, dataset: &Dataset, encoder: &str, cases: &[Case], seed: u64) -> Result<Vec<Served>> {
+        let split = self.divide(dataset, seed);
+        let jobs = self.jobs();
+        let of_seed: Vec<&Job<'_>> = jobs.iter().filter(|job| job.seed == seed).collect();
+        let served = |job: &&Job<'_>| Ok(self.run_job(job, dataset, encoder, cases, &split)?.0);
+        Ok(of_seed.par_iter().map(served).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// The division of a seed, with the training part cut to its limit.
@@ -235,7 +257,7 @@ impl Plan {
         encoder: &str,
         cases: &[Case],
         split: &Split,
-    ) -> Result<(Vec<Row>, Vec<CurvePoint>)> {
+    ) -> Result<(Vec<Served>, Vec<CurvePoint>)> {
         let first = job.methods[0];
         let cases = &*candidates::cut(cases, first.params.candidates)?;
         let (adapter, points) = self.train_job(first, cases, split, job.seed)?;
@@ -249,8 +271,8 @@ impl Plan {
             scores,
         };
         let curve = alone.map_or_else(Vec::new, |method| points.into_iter().map(|one| point(method, one)).collect());
-        let row = |method: &&Method| self.test_job(method, &adapter, key(&method.name), dataset, cases, split);
-        Ok((job.methods.iter().map(row).collect::<Result<_>>()?, curve))
+        let test = |method: &&Method| self.test_job(method, &adapter, key(&method.name), dataset, cases, split);
+        Ok((job.methods.iter().map(test).collect::<Result<_>>()?, curve))
     }
 
     fn train_job(
@@ -286,24 +308,37 @@ impl Plan {
         dataset: &Dataset,
         cases: &[Case],
         split: &Split,
-    ) -> Result<Row> {
-        let Tested { scores, slates, critic_calls_per_query } =
+    ) -> Result<Served> {
+        let tested =
             runner::test(adapter, &method.params, method.inference, cases, &split.test, method.quality, key.seed)?;
-        let tested: Vec<Case> = split.test.iter().map(|index| cases[*index].clone()).collect();
-        Ok(Row {
+        Ok(Served { row: self.row(method, key, dataset, cases, split, &tested), slates: tested.slates })
+    }
+
+    /// What is kept of a test of `method` on the test questions of `split`.
+    pub fn row(
+        &self,
+        method: &Method,
+        key: RunKey,
+        dataset: &Dataset,
+        cases: &[Case],
+        split: &Split,
+        tested: &Tested,
+    ) -> Row {
+        let of_test: Vec<Case> = split.test.iter().map(|index| cases[*index].clone()).collect();
+        Row {
             key,
-            n: scores.len(),
+            n: tested.scores.len(),
             n_train: if method.trains { split.train.len() } else { 0 },
-            scores: Scores::mean(&scores),
-            critic_calls_per_query,
-            pool_ceiling: ceiling(&tested),
+            scores: Scores::mean(&tested.scores),
+            critic_calls_per_query: tested.critic_calls_per_query,
+            pool_ceiling: ceiling(&of_test),
             memory_text: self.memory_text.name(),
             params: method.params,
             critic: method.quality.into(),
-            dimension: adapter.dimension(),
-            recall_by_question: rows::recall_digits(&scores),
-            by_type: by_type::by_type(dataset, &split.test, &slates),
-        })
+            dimension: cases.first().map_or(0, |case| case.pool.dimension()),
+            recall_by_question: rows::recall_digits(&tested.scores),
+            by_type: by_type::by_type(dataset, &split.test, &tested.slates),
+        }
     }
 }
 

@@ -78,7 +78,7 @@ fn markers(chars: &[char]) -> Vec<(usize, usize)> {
 }
 
 /// Everything after the last `</think>`; an unclosed `<think>` hides the rest.
-fn without_thinking(answer: &str) -> String {
+pub fn without_thinking(answer: &str) -> String {
     let visible = answer.rsplit_once("</think>").map_or(answer, |(_, rest)| rest);
     visible.split_once("<think>").map_or(visible, |(before, _)| before).to_owned()
 }

@@ -5,11 +5,13 @@ mod citations;
 mod llm;
 mod simulated;
 
-pub use citations::{Citations, citations, without_citations};
+pub use citations::{Citations, citations, without_citations, without_thinking};
 #[cfg(feature = "remote")]
-pub use llm::{LlmCritic, LlmOptions};
+pub use llm::{LlmCritic, citation_labels, citation_prompt};
 pub use simulated::{Quality, Simulated, false_positive_rate};
 
+#[cfg(feature = "remote")]
+pub use crate::chat::LlmOptions;
 use crate::error::Result;
 use crate::recall::{Candidate, Label};
 

@@ -45,16 +45,31 @@ pub struct WordScore {
     pub bm25: f32,
     /// BM25 with each word's part times its [`rarity`]: rare words alone count.
     pub rare: f32,
+    /// Which of the question's words the text has: bit `i` stands for the `i`-th word, up to 32.
+    pub shared: u32,
+}
+
+impl WordScore {
+    /// Adds what the `place`-th word of the question is worth for this text.
+    pub(crate) fn add(&mut self, place: usize, bm25: f32, rarity: f32) {
+        self.bm25 += bm25;
+        self.rare += bm25 * rarity;
+        self.shared |= u32::try_from(place).ok().and_then(|place| 1u32.checked_shl(place)).unwrap_or(0);
+    }
+}
+
+/// How much of a question its words in `shared` make up: the sum of their weights, in [0, 1] if all weights sum to 1.
+/// `shared` may join the bits of several texts.
+pub fn coverage(weights: &[f32], shared: u32) -> f32 {
+    weights.iter().take(32).enumerate().filter(|(place, _)| shared >> place & 1 == 1).map(|(_, weight)| weight).sum()
 }
 
 /// Scores one text: `terms` are the question's words as (texts that have the word, frequency in this text);
 /// frequency 0 where the text lacks it. `length` is the text's number of words. Summed in the order of `terms`.
 pub fn score_text(terms: impl IntoIterator<Item = (u64, u32)>, length: u32, collection: Collection) -> WordScore {
     let mut score = WordScore::default();
-    for (texts, frequency) in terms.into_iter().filter(|(_, frequency)| *frequency > 0) {
-        let part = bm25(idf(collection, texts), frequency, length, collection);
-        score.bm25 += part;
-        score.rare += part * rarity(collection, texts);
+    for (place, (texts, frequency)) in terms.into_iter().enumerate().filter(|(_, (_, frequency))| *frequency > 0) {
+        score.add(place, bm25(idf(collection, texts), frequency, length, collection), rarity(collection, texts));
     }
     score
 }
@@ -107,6 +122,18 @@ mod tests {
         assert!((score.bm25 - shared).abs() < 1e-5);
         assert!((score.rare - shared * shared / missing).abs() < 1e-5);
         assert_eq!(score_text([], 10, collection), WordScore::default());
+    }
+
+    #[test]
+    fn coverage_by_hand() {
+        let collection = Collection { texts: 4, words: 40 };
+        let has = |first: u32, last: u32| score_text([(1, first), (2, 0), (1, last)], 10, collection).shared;
+        let weights = [0.5, 0.25, 0.125];
+        assert_eq!((has(1, 0), has(0, 2)), (0b001, 0b100));
+        assert_eq!(coverage(&weights, has(1, 0)), 0.5);
+        assert_eq!(coverage(&weights, has(1, 0) | has(0, 2)), 0.625);
+        // Words from the 33rd on have no bit.
+        assert_eq!(score_text((0..40).map(|i| (1, u32::from(i == 35))), 10, collection).shared, 0);
     }
 
     #[test]

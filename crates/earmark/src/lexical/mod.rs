@@ -3,5 +3,5 @@
 mod bm25;
 mod text;
 
-pub use bm25::{Collection, Moments, WordScore, bm25, idf, rarity, score_text};
+pub use bm25::{Collection, Moments, WordScore, bm25, coverage, idf, rarity, score_text};
 pub use text::{MAX_WORD_CHARS, query_words, words};

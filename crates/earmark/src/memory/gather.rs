@@ -12,11 +12,11 @@ use super::{
 use crate::{
     error::Result,
     learn::{PastQuestion, hindsight},
-    lexical::WordScore,
+    lexical::{WordScore, coverage},
     params::Recipe,
-    recall::{Beside, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
+    recall::{AROUND, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
     record::{Memory, Scope},
-    store::{Hit, Row, Store, StoredRecall, WordHits},
+    store::{Hit, Neighbours, Row, Store, StoredRecall, WordHits},
 };
 
 /// The candidates of one question. All lists are parallel; a place in them is a [`Candidate`](crate::recall::Candidate).
@@ -30,6 +30,26 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    /// Candidates without features, from memories and vectors; what is gone by now from either is left out.
+    fn new(
+        query: &[f32],
+        memories: Vec<(Row, Memory)>,
+        vectors: &HashMap<Row, Vec<f32>>,
+        evidence: impl Fn(&Row) -> Evidence,
+    ) -> Result<Gathered> {
+        let vector = |row: &Row| vectors.get(row).map(Vec::as_slice).filter(|vector| vector.len() == query.len());
+        let (rows, memories): (Vec<Row>, Vec<Memory>) =
+            memories.into_iter().filter(|(row, _)| vector(row).is_some()).unzip();
+        let vectors: Vec<&[f32]> = rows.iter().filter_map(vector).collect();
+        Ok(Gathered {
+            evidence: rows.iter().map(evidence).collect(),
+            features: vec![Vec::new(); rows.len()],
+            pool: Arc::new(Pool::from_rows(query, &vectors)?),
+            rows,
+            memories,
+        })
+    }
+
     /// Cosines `[K]`.
     pub(super) fn dense(&self) -> Vec<f32> {
         self.evidence.iter().map(|e| e.dense).collect()
@@ -70,15 +90,30 @@ impl Known<'_> {
         top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect()
     }
 
-    /// The turns right before and after each row in its session.
-    fn beside(&self, rows: &[Row]) -> Result<Vec<[Option<Beside>; 2]>> {
-        let neighbours = self.store.neighbours(rows)?;
-        let around: Vec<Row> = neighbours.iter().flatten().flatten().copied().collect();
-        let cosines = self.store.cosines(self.query, &around)?;
-        let dense: HashMap<Row, f32> = around.into_iter().zip(cosines).collect();
-        let beside = |row: Row| Beside { dense: dense[&row], lexical: self.words.score(row).bm25 };
-        Ok(neighbours.iter().map(|pair| pair.map(|row| row.map(beside))).collect())
+    /// What was said around each row in its session.
+    fn context(&self, rows: &[Row]) -> Result<HashMap<Row, Context>> {
+        let neighbours = self.store.neighbours(rows, AROUND)?;
+        let beside = |n: &Neighbours| [n.before.first(), n.after.first()].map(|row| row.copied());
+        let near: Vec<Row> = neighbours.iter().flat_map(beside).flatten().collect();
+        let cosines = self.store.cosines(self.query, &near)?;
+        let dense: HashMap<Row, f32> = near.into_iter().zip(cosines).collect();
+        let context = |row: &Row, n: &Neighbours| {
+            let said = n.before.iter().chain(&n.after).chain([row]);
+            let shared = said.fold(0, |bits, row| bits | self.words.score(*row).shared);
+            let beside = beside(n).map(|row| row.map(|row| dense[&row]));
+            Context { beside, around: coverage(&self.words.weights, shared) }
+        };
+        Ok(rows.iter().zip(&neighbours).map(|(row, n)| (*row, context(row, n))).collect())
     }
+}
+
+/// What was said around a memory in its session.
+#[derive(Clone, Copy, Default)]
+struct Context {
+    /// Cosines of the turns right before and after.
+    beside: [Option<f32>; 2],
+    /// [`Evidence::around`].
+    around: f32,
 }
 
 impl Namespace {
@@ -100,11 +135,21 @@ impl Namespace {
         }
         let (dense, known) = self.search_arms(question, query, scope, 2 * wanted)?;
         let rows = known.shortlist(&dense, wanted);
-        let (gathered, beside) = at_once(
-            || self.look_up(query, &rows, |row| known.evidence(*row)),
-            || Ok(rows.iter().copied().zip(known.beside(&rows)?).collect()),
+        let ((memories, facts), (vectors, contexts)) = at_once(
+            || {
+                let memories = self.store.memories(&rows)?;
+                let facts: HashMap<Row, Facts> =
+                    memories.iter().map(|(row, memory)| (*row, facts_of(memory))).collect();
+                Ok((memories, facts))
+            },
+            || Ok((self.store.vectors(&rows)?, known.context(&rows)?)),
         )?;
-        self.with_features(gathered, &beside, &known, learned)
+        let vectors = rows.into_iter().zip(vectors).collect();
+        let gathered = Gathered::new(query, memories, &vectors, |row| {
+            let Context { beside: [previous, next], around } = contexts[row];
+            Evidence { previous, next, around, facts: facts[row].clone(), ..known.evidence(*row) }
+        })?;
+        self.with_features(gathered, &known, learned)
     }
 
     /// Both arms at once, on two threads.
@@ -135,7 +180,6 @@ impl Namespace {
             dense: self.store.cosine_moments(query)?,
             lexical: words.moments,
             rare: words.rare_moments,
-            best_lexical: words.best,
             mean_length: words.collection.words as f32 / words.collection.texts.max(1) as f32,
         })
     }
@@ -157,34 +201,18 @@ impl Namespace {
 
     /// The memories of `rows`, as far as they are there, without features.
     fn look_up(&self, query: &[f32], rows: &[Row], evidence: impl Fn(&Row) -> Evidence) -> Result<Gathered> {
-        let (rows, memories): (Vec<Row>, Vec<Memory>) = self.store.memories(rows)?.into_iter().unzip();
-        let vectors = self.store.vectors(&rows)?;
-        Ok(Gathered {
-            evidence: rows.iter().map(evidence).collect(),
-            features: vec![Vec::new(); rows.len()],
-            pool: Arc::new(Pool::from_rows(query, &vectors)?),
-            rows,
-            memories,
-        })
+        let vectors = rows.iter().copied().zip(self.store.vectors(rows)?).collect();
+        Gathered::new(query, self.store.memories(rows)?, &vectors, evidence)
     }
 
     /// Adds what the `default` recipe ranks by.
-    fn with_features(
-        &self,
-        mut gathered: Gathered,
-        beside: &HashMap<Row, [Option<Beside>; 2]>,
-        known: &Known<'_>,
-        learned: &Learned,
-    ) -> Result<Gathered> {
+    fn with_features(&self, mut gathered: Gathered, known: &Known<'_>, learned: &Learned) -> Result<Gathered> {
         let speaking = learned.past.speaking(known.query);
         let useful = self.useful_vectors(&speaking)?;
         for (i, evidence) in gathered.evidence.iter_mut().enumerate() {
-            let (row, memory) = (gathered.rows[i], &gathered.memories[i]);
-            evidence.facts = Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at);
-            [evidence.previous, evidence.next] = beside.get(&row).copied().unwrap_or_default();
-            evidence.in_session = memory.session_id.is_some();
+            evidence.in_session = gathered.memories[i].session_id.is_some();
             let vector = gathered.pool.memories().row(i).to_vec();
-            evidence.past = hindsight(&speaking, &useful, row.0, &vector);
+            evidence.past = hindsight(&speaking, &useful, gathered.rows[i].0, &vector);
         }
         let features = features(&known.asked, &known.corpus, &gathered.evidence);
         gathered.features = features.iter().map(|row| row.to_vec()).collect();
@@ -198,6 +226,10 @@ impl Namespace {
         let vectors = self.store.vectors(&rows)?;
         Ok(rows.iter().map(|row| row.0).zip(vectors).filter(|(_, vector)| !vector.is_empty()).collect())
     }
+}
+
+fn facts_of(memory: &Memory) -> Facts {
+    Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at)
 }
 
 /// Runs the second on a thread of its own beside the first.

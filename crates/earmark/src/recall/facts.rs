@@ -85,7 +85,7 @@ pub struct Question {
 impl Question {
     /// Reads a question.
     pub fn read(text: &str) -> Question {
-        let said = plain_words(text);
+        let said: Vec<String> = plain_words(&plain(text)).map(str::to_owned).collect();
         let index = words(text);
         let has = |list: &[&str]| said.iter().any(|word| list.contains(&word.as_str()));
         let follows = |first: &[&str], then: &[&str]| {
@@ -116,7 +116,7 @@ impl Question {
 
     /// Whether it names this author: one of the name's words of three letters or more.
     pub fn names(&self, author: &str) -> bool {
-        plain_words(author).iter().any(|part| part.chars().count() > 2 && self.said.contains(part))
+        plain_words(&plain(author)).any(|part| part.chars().count() > 2 && self.said.iter().any(|word| word == part))
     }
 
     /// +1 if it asks for the month (or else the year) of `facts`, -1 if for another one, 0 if for none.
@@ -157,21 +157,23 @@ pub struct Facts {
 impl Facts {
     /// Reads a memory.
     pub fn read(content: &str, author: Option<&str>, occurred_at: Option<Timestamp>) -> Facts {
-        let said = plain_words(content);
+        let said = plain(content);
+        let (mut length, mut has_time, mut has_number) = (0, false, false);
+        for word in plain_words(&said) {
+            length += 1;
+            has_time = has_time || speaks_of_time(word);
+            has_number = has_number || NUMBER_WORDS.contains(&word) || word.chars().any(char::is_numeric);
+        }
         let role = author.map(|a| a.trim().to_lowercase()).unwrap_or_default();
-        let time_word = |word: &String| {
-            TIME_WORDS.contains(&word.as_str()) || year(word).is_some() || month(word).is_some_and(|m| m != 5)
-        };
-        let number_word = |word: &String| NUMBER_WORDS.contains(&word.as_str()) || word.chars().any(char::is_numeric);
         Facts {
             author: author.filter(|a| !a.trim().is_empty()).map(str::to_owned),
             is_user: SELF_ROLES.contains(&role.as_str()),
             is_assistant: OTHER_ROLES.contains(&role.as_str()),
-            has_time: said.iter().any(time_word),
-            has_number: said.iter().any(number_word),
+            has_time,
+            has_number,
             asks: content.trim_end().ends_with(['?', '？']),
             has_question: content.contains(['?', '？']),
-            length: said.len(),
+            length,
             date: occurred_at.map(|at| TimeZone::UTC.to_datetime(at)).map(|at| (at.year(), at.month())),
         }
     }
@@ -182,10 +184,18 @@ impl Facts {
     }
 }
 
-/// Runs of letters and digits in lower case, apostrophes dropped.
-fn plain_words(text: &str) -> Vec<String> {
-    let lower = text.to_lowercase().replace(['\'', '\u{2019}'], "");
-    lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+/// In lower case, apostrophes dropped.
+fn plain(text: &str) -> String {
+    text.to_lowercase().replace(['\'', '\u{2019}'], "")
+}
+
+/// Runs of letters and digits.
+fn plain_words(plain: &str) -> impl Iterator<Item = &str> {
+    plain.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+fn speaks_of_time(word: &str) -> bool {
+    TIME_WORDS.contains(&word) || year(word).is_some() || month(word).is_some_and(|m| m != 5)
 }
 
 fn month(word: &str) -> Option<i8> {

@@ -12,24 +12,21 @@ pub struct Evidence {
     pub words: WordScore,
     /// What the text itself says.
     pub facts: Facts,
-    /// The turn before in the same session.
-    pub previous: Option<Beside>,
-    /// The turn after in the same session.
-    pub next: Option<Beside>,
+    /// Cosine of the query and the turn before in the same session.
+    pub previous: Option<f32>,
+    /// The same for the turn after.
+    pub next: Option<f32>,
+    /// How much of the question the words of this text and of up to [`AROUND`] turns before and after it in the same
+    /// session make up, in [0, 1].
+    pub around: f32,
     /// Whether it was said in a session.
     pub in_session: bool,
     /// What similar past questions say about it.
     pub past: Hindsight,
 }
 
-/// A turn next to a candidate.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Beside {
-    /// Cosine with the query.
-    pub dense: f32,
-    /// BM25 with the query.
-    pub lexical: f32,
-}
+/// Turns on either side whose words count as said around a candidate.
+pub const AROUND: usize = 2;
 
 /// What similar past questions say about a candidate.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -49,10 +46,8 @@ pub struct Corpus {
     pub dense: Moments,
     /// BM25 over all memories.
     pub lexical: Moments,
-    /// Rare-word BM25 over all memories; zeros for short questions.
+    /// Rare-word BM25 over all memories.
     pub rare: Moments,
-    /// Highest BM25 of any memory.
-    pub best_lexical: f32,
     /// Mean number of words of a memory.
     pub mean_length: f32,
 }
@@ -68,7 +63,7 @@ const TABLE: [(&str, f64, f64); FEATURES] = [
     ("closest in meaning", 0.0, PRECISION),
     ("closest in words", 0.0, PRECISION),
     ("turn beside: meaning", 0.0, PRECISION),
-    ("turn beside: words", 0.3, PRECISION),
+    ("words in the turns around", 0.5, PRECISION),
     ("author named", 0.5, PRECISION),
     ("asked by the user about the user", 0.5, PRECISION),
     ("asked about the assistant", 0.6, PRECISION),
@@ -201,10 +196,7 @@ fn row(question: &Question, corpus: &Corpus, pool: &PoolView<'_>, i: usize) -> [
     let facts = &e.facts;
     let flag = |holds: bool| f32::from(u8::from(holds));
     let dense_z = |cosine: f32| corpus.dense.standard(cosine);
-    let best_share = |bm25: f32| if corpus.best_lexical > 0.0 { bm25 / corpus.best_lexical } else { 0.0 };
-    let beside = |value: &dyn Fn(&Beside) -> f32| {
-        [&e.previous, &e.next].into_iter().flatten().map(value).reduce(f32::max).unwrap_or(0.0)
-    };
+    let beside = [e.previous, e.next].into_iter().flatten().map(dense_z).reduce(f32::max);
     let roles = flag(facts.is_user) - flag(facts.is_assistant);
     [
         1.0,
@@ -214,8 +206,8 @@ fn row(question: &Question, corpus: &Corpus, pool: &PoolView<'_>, i: usize) -> [
         corpus.rare.standard(e.words.rare),
         1.0 / (1.0 + pool.dense_ranks[i] as f32),
         if e.words.bm25 > 0.0 { 1.0 / (1.0 + pool.lexical_ranks[i] as f32) } else { 0.0 },
-        beside(&|b| dense_z(b.dense)),
-        beside(&|b| best_share(b.lexical)),
+        beside.unwrap_or(0.0),
+        e.around,
         pool.named(question, facts),
         flag(question.first_person) * roles,
         flag(question.second_person) * -roles,
@@ -243,7 +235,6 @@ mod tests {
         Corpus {
             dense: Moments { mean: 0.1, deviation: 0.1 },
             lexical: Moments { mean: 1.0, deviation: 2.0 },
-            best_lexical: 5.0,
             mean_length: 10.0,
             ..Corpus::default()
         }
@@ -277,13 +268,14 @@ mod tests {
         let mut ben = candidate(0.3, 0.0);
         ben.facts = Facts::read("Did you?", Some("Ben"), None);
         ben.in_session = true;
-        ben.previous = Some(Beside { dense: 0.4, lexical: 5.0 });
+        (ben.previous, ben.around) = (Some(0.4), 0.75);
         let rows = features(&question, &corpus(), &[ana, ben]);
         let at = |name: &str| FEATURE_NAMES.iter().position(|n| *n == name).unwrap();
         assert_eq!((rows[0][at("author named")], rows[1][at("author named")]), (1.0, -1.0));
         assert_eq!((rows[0][at("opens its session")], rows[1][at("opens its session")]), (1.0, 0.0));
         assert_eq!(rows[0][at("a time where one is asked for")], 1.0);
-        assert_eq!(rows[1][at("turn beside: words")], 1.0);
+        assert_eq!(rows[1][at("words in the turns around")], 0.75);
+        assert!((rows[1][at("turn beside: meaning")] - 3.0).abs() < 1e-5);
         assert!(rows.iter().flatten().all(|x| x.is_finite()));
         assert!(features(&question, &Corpus::default(), &[Evidence::default()])[0].iter().all(|x| x.is_finite()));
     }

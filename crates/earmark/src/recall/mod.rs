@@ -21,7 +21,7 @@ pub use episode::{Closed, Episode, Round};
 pub use explore::{Arm, greedy_slate, redundancy, score, ucb};
 pub use facts::{Facts, Question};
 pub use features::{
-    Beside, Corpus, Evidence, FEATURE_NAMES, FEATURES, Hindsight, PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS,
+    AROUND, Corpus, Evidence, FEATURE_NAMES, FEATURES, Hindsight, PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS,
     features, fused_score,
 };
 pub use pool::{Candidate, Label, Pool, mean_utility, top_k};

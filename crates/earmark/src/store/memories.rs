@@ -11,7 +11,7 @@ use super::database::{Attempt, add_meta, meta_number};
 use super::lexicon::{self, Document};
 use super::rows::{COLUMNS, memory, sameness};
 use super::scope::{Condition, accepts};
-use super::{Insert, Row, Store, pack};
+use super::{Insert, Neighbours, Row, Store, pack};
 use crate::error::{Error, Result};
 use crate::record::{Memory, NewMemory, Remembered, Scope};
 use crate::vector;
@@ -117,20 +117,23 @@ impl Store {
         self.database.read(|snapshot| accepts(snapshot, scope, rows))
     }
 
-    /// Of each row the memory before and the memory after it in its session (same `session_id` and `user_id`,
-    /// by `occurred_at`, or `created_at` without it, then by row); `None` at the ends and without a session.
+    /// Of each row up to `reach` memories before it and as many after it in its session (same `session_id` and
+    /// `user_id`, by `occurred_at`, or `created_at` without it, then by row), nearest first; none without a session.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn neighbours(&self, rows: &[Row]) -> Result<Vec<[Option<Row>; 2]>> {
+    pub fn neighbours(&self, rows: &[Row], reach: usize) -> Result<Vec<Neighbours>> {
         self.database.read(|snapshot| {
             let mut before = snapshot.prepare_cached(BEFORE)?;
             let mut after = snapshot.prepare_cached(AFTER)?;
-            let pair = |row: &Row| {
-                let find = |side: &mut Statement<'_>| side.query_row([row.0], |found| found.get(0)).optional();
-                Ok([find(&mut before)?.map(Row), find(&mut after)?.map(Row)])
+            let both = |row: &Row| {
+                let find = |side: &mut Statement<'_>| {
+                    let found = side.query_map([row.0, reach as i64], |found| found.get(0).map(Row))?;
+                    found.collect::<rusqlite::Result<_>>()
+                };
+                Ok(Neighbours { before: find(&mut before)?, after: find(&mut after)? })
             };
-            rows.iter().map(pair).collect()
+            rows.iter().map(both).collect()
         })
     }
 }
@@ -141,13 +144,13 @@ SELECT n.row FROM memories m, memories n
 WHERE m.row = ?1 AND n.session_id = m.session_id AND n.user_id IS m.user_id
   AND ifnull(n.occurred_at, n.created_at) <= ifnull(m.occurred_at, m.created_at)
   AND (ifnull(n.occurred_at, n.created_at), n.row) < (ifnull(m.occurred_at, m.created_at), m.row)
-ORDER BY ifnull(n.occurred_at, n.created_at) DESC, n.row DESC LIMIT 1";
+ORDER BY ifnull(n.occurred_at, n.created_at) DESC, n.row DESC LIMIT ?2";
 const AFTER: &str = "
 SELECT n.row FROM memories m, memories n
 WHERE m.row = ?1 AND n.session_id = m.session_id AND n.user_id IS m.user_id
   AND ifnull(n.occurred_at, n.created_at) >= ifnull(m.occurred_at, m.created_at)
   AND (ifnull(n.occurred_at, n.created_at), n.row) > (ifnull(m.occurred_at, m.created_at), m.row)
-ORDER BY ifnull(n.occurred_at, n.created_at), n.row LIMIT 1";
+ORDER BY ifnull(n.occurred_at, n.created_at), n.row LIMIT ?2";
 
 fn prepare(item: Insert, place: &str) -> Result<Prepared> {
     let memory = to_microseconds(item.memory);

@@ -84,21 +84,30 @@ pub struct WordHits {
     pub hits: Vec<Hit>,
     /// BM25 over all memories of the namespace.
     pub moments: Moments,
-    /// The same for [`WordScore::rare`](crate::lexical::WordScore::rare); zeros for short queries, where it is not used.
+    /// The same for [`WordScore::rare`].
     pub rare_moments: Moments,
-    /// Highest BM25 of the namespace; 0 if no memory shares a word.
-    pub best: f32,
+    /// What each scored word makes up of the query, by its idf; with the words that are not scored they sum to 1.
+    /// [`coverage`](crate::lexical::coverage) reads them.
+    pub weights: Vec<f32>,
     /// Numbers of the word index.
     pub collection: Collection,
     pub(crate) scores: Scores,
-    pub(crate) rare_scores: Scores,
 }
 
 impl WordHits {
-    /// What the shared words are worth for any memory of the namespace, at no cost; `rare` is 0 for short queries.
+    /// What the shared words are worth for any memory of the namespace, at no cost.
     pub fn score(&self, row: Row) -> WordScore {
-        WordScore { bm25: self.scores.of(row), rare: self.rare_scores.of(row) }
+        self.scores.of(row)
     }
+}
+
+/// The memories around one in its session, nearest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// Those before it.
+    pub before: Vec<Row>,
+    /// Those after it.
+    pub after: Vec<Row>,
 }
 
 /// One candidate of a recall.

@@ -16,13 +16,11 @@ use crate::record::Scope;
 
 /// Words of a query that are looked up; a longer query is cut.
 const MOST_LOOKED_UP: usize = 512;
-/// Words of a query that are scored: the rarest.
+/// Words of a query that are scored: the rarest. [`WordScore::shared`] has a bit for each.
 const MOST_SCORED: usize = 32;
 /// Postings read for one query, as a multiple of the number of memories, and at least so many.
 const BUDGET_PER_MEMORY: u64 = 2;
 const LEAST_BUDGET: u64 = 50_000;
-/// Words of a query from which on rare words are weighed apart.
-const RARE_MATTERS_ABOVE: usize = 11;
 /// Longest list to ask one by one before the whole scope is listed instead.
 const MOST_ASKED: usize = 8_192;
 
@@ -37,15 +35,12 @@ impl Store {
         let words = query_words(query);
         self.database.read(|snapshot| {
             let collection = lexicon::collection(snapshot)?;
-            let terms = choose_terms(snapshot, &words, collection)?;
-            let scores = score_all(self, snapshot, &terms, collection, |_| 1.0)?;
-            let (moments, best) = scores.moments(collection);
-            let mut found = WordHits { moments, best, collection, ..Default::default() };
-            if words.len() > RARE_MATTERS_ABOVE {
-                let weight = |texts| rarity(collection, texts);
-                found.rare_scores = score_all(self, snapshot, &terms, collection, weight)?;
-                found.rare_moments = found.rare_scores.moments(collection).0;
-            }
+            let looked_up = look_up_terms(snapshot, &words)?;
+            let terms = choose_terms(&looked_up, collection);
+            let scores = score_all(self, snapshot, &terms, collection)?;
+            let [moments, rare_moments] = scores.moments(collection);
+            let weights = shares(&looked_up, &terms, collection);
+            let mut found = WordHits { moments, rare_moments, weights, collection, ..Default::default() };
             if k == 0 || scores.is_empty() {
                 return Ok(found);
             }
@@ -73,16 +68,20 @@ impl Store {
         let words = query_words(query);
         self.database.read(|snapshot| {
             let collection = lexicon::collection(snapshot)?;
-            let terms = choose_terms(snapshot, &words, collection)?;
+            let terms = choose_terms(&look_up_terms(snapshot, &words)?, collection);
             rows.iter().map(|row| score_row(snapshot, *row, &terms, collection)).collect()
         })
     }
 }
 
-/// The query's words that are scored, rarest first.
-fn choose_terms(connection: &Connection, words: &[String], collection: Collection) -> Attempt<Vec<Term>> {
-    let found = words.iter().take(MOST_LOOKED_UP).map(|word| lexicon::term(connection, word));
-    let mut terms: Vec<Term> = found.collect::<Attempt<Vec<_>>>()?.into_iter().flatten().collect();
+/// The query's words as the index has them, `None` for a word that no text has.
+fn look_up_terms(connection: &Connection, words: &[String]) -> Attempt<Vec<Option<Term>>> {
+    words.iter().take(MOST_LOOKED_UP).map(|word| lexicon::term(connection, word)).collect()
+}
+
+/// The words that are scored, rarest first.
+fn choose_terms(looked_up: &[Option<Term>], collection: Collection) -> Vec<Term> {
+    let mut terms: Vec<Term> = looked_up.iter().flatten().copied().collect();
     terms.sort_unstable_by_key(|term| (term.texts, term.id));
     terms.truncate(MOST_SCORED);
     let budget = (collection.texts * BUDGET_PER_MEMORY).max(LEAST_BUDGET);
@@ -92,7 +91,13 @@ fn choose_terms(connection: &Connection, words: &[String], collection: Collectio
         spent += term.texts;
         first || spent <= budget
     });
-    Ok(affordable.copied().collect())
+    affordable.copied().collect()
+}
+
+/// The share of each of `terms` in the idf of all the query's words.
+fn shares(looked_up: &[Option<Term>], terms: &[Term], collection: Collection) -> Vec<f32> {
+    let all: f32 = looked_up.iter().map(|term| idf(collection, term.map_or(0, |term| term.texts))).sum();
+    terms.iter().map(|term| idf(collection, term.texts) / all).collect()
 }
 
 fn score_row(connection: &Connection, row: Row, terms: &[Term], collection: Collection) -> Attempt<WordScore> {
@@ -102,19 +107,14 @@ fn score_row(connection: &Connection, row: Row, terms: &[Term], collection: Coll
     Ok(score_text(terms.iter().map(|term| (term.texts, frequency(term))), length, collection))
 }
 
-/// Scores of all memories that have one of `terms`; `weight` of a word follows from how many texts have it.
-fn score_all(
-    store: &Store,
-    connection: &Connection,
-    terms: &[Term],
-    collection: Collection,
-    weight: impl Fn(u64) -> f32,
-) -> Attempt<Scores> {
+/// Scores of all memories that have one of `terms`.
+fn score_all(store: &Store, connection: &Connection, terms: &[Term], collection: Collection) -> Attempt<Scores> {
     let mut scores = Scores::default();
-    for term in terms {
-        let (idf, weight) = (idf(collection, term.texts), weight(term.texts));
+    for (place, term) in terms.iter().enumerate() {
+        let (idf, rarity) = (idf(collection, term.texts), rarity(collection, term.texts));
         let whole = lexicon::for_each_posting(connection, term.id, |posting| {
-            scores.add(posting.row, bm25(idf, posting.frequency, posting.length, collection) * weight);
+            let bm25 = bm25(idf, posting.frequency, posting.length, collection);
+            scores.of_mut(posting.row).add(place, bm25, rarity);
         })?;
         if !whole {
             return Err(store.database.corrupt("the word index does not hold together").into());
@@ -156,29 +156,28 @@ fn passed(list: Vec<Hit>, checker: &mut Checker<'_>, k: usize) -> Attempt<Vec<Hi
 /// Scores by row, in pages of neighbouring rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Scores {
-    pages: BTreeMap<i64, Vec<f32>>,
+    pages: BTreeMap<i64, Vec<WordScore>>,
     /// The page in hand; postings come in row order.
-    open: Option<(i64, Vec<f32>)>,
+    open: Option<(i64, Vec<WordScore>)>,
 }
 
 const PAGE: i64 = 4_096;
 
 impl Scores {
-    fn add(&mut self, row: i64, score: f32) {
+    fn of_mut(&mut self, row: i64) -> &mut WordScore {
         let page = row.div_euclid(PAGE);
         if self.open.as_ref().is_none_or(|(open, _)| *open != page) {
             self.turn_to(page);
         }
-        if let Some((_, scores)) = &mut self.open {
-            scores[row.rem_euclid(PAGE) as usize] += score;
-        }
+        let (_, scores) = self.open.get_or_insert_default();
+        &mut scores[row.rem_euclid(PAGE) as usize]
     }
 
     fn turn_to(&mut self, page: i64) {
         if let Some((number, scores)) = self.open.take() {
             self.pages.insert(number, scores);
         }
-        let scores = self.pages.remove(&page).unwrap_or_else(|| vec![0.0; PAGE as usize]);
+        let scores = self.pages.remove(&page).unwrap_or_else(|| vec![WordScore::default(); PAGE as usize]);
         self.open = Some((page, scores));
     }
 
@@ -187,48 +186,47 @@ impl Scores {
     }
 
     /// The score of one memory.
-    pub(crate) fn of(&self, row: Row) -> f32 {
+    pub(crate) fn of(&self, row: Row) -> WordScore {
         let page = row.0.div_euclid(PAGE);
         let open = self.open.as_ref().filter(|(number, _)| *number == page).map(|(_, scores)| scores);
         let scores = open.or_else(|| self.pages.get(&page));
-        scores.map_or(0.0, |scores| scores[row.0.rem_euclid(PAGE) as usize])
+        scores.map_or(WordScore::default(), |scores| scores[row.0.rem_euclid(PAGE) as usize])
     }
 
-    /// Over all memories, and the highest; those without a shared word count as 0.
-    fn moments(&self, collection: Collection) -> (Moments, f32) {
-        let all = self.pages().flat_map(|(_, scores)| scores);
-        let (sum, squares, best) = all.fold((0.0, 0.0, 0.0f32), |(sum, squares, best), &score| {
-            let x = f64::from(score);
-            (sum + x, squares + x * x, best.max(score))
-        });
-        (Moments::of_sums(sum, squares, collection.texts), best)
+    /// Of BM25 and of [`WordScore::rare`] over all memories; those without a shared word count as 0.
+    fn moments(&self, collection: Collection) -> [Moments; 2] {
+        let mut sums = [[0.0; 2]; 2];
+        for score in self.pages().flat_map(|(_, scores)| scores) {
+            for (sums, x) in sums.iter_mut().zip([score.bm25, score.rare].map(f64::from)) {
+                sums[0] += x;
+                sums[1] += x * x;
+            }
+        }
+        sums.map(|[sum, squares]| Moments::of_sums(sum, squares, collection.texts))
     }
 
-    fn pages(&self) -> impl Iterator<Item = (i64, &Vec<f32>)> {
+    /// Every memory that shares a word, by row, with its BM25.
+    fn found(&self) -> impl Iterator<Item = (Row, f32)> {
+        self.pages().flat_map(|(number, scores)| {
+            let rows = scores.iter().enumerate().filter(|(_, score)| score.bm25 > 0.0);
+            rows.map(move |(at, score)| (Row(number * PAGE + at as i64), score.bm25))
+        })
+    }
+
+    fn pages(&self) -> impl Iterator<Item = (i64, &Vec<WordScore>)> {
         self.pages.iter().map(|(number, scores)| (*number, scores)).chain(self.open.as_ref().map(|(n, s)| (*n, s)))
     }
 
     fn best(&self, k: usize) -> Vec<Hit> {
         let mut list = Shortlist::new(k, 0.0);
-        for (number, scores) in self.pages() {
-            for (at, score) in scores.iter().enumerate().filter(|(_, score)| **score > 0.0) {
-                list.push(*score, Row(number * PAGE + at as i64));
-            }
-        }
+        self.found().for_each(|(row, score)| list.push(score, row));
         hits(list, k)
     }
 
     fn best_of(&self, rows: &[Row], k: usize) -> Vec<Hit> {
         let rows: HashSet<Row> = rows.iter().copied().collect();
         let mut list = Shortlist::new(k, 0.0);
-        for (number, scores) in self.pages() {
-            for (at, score) in scores.iter().enumerate().filter(|(_, score)| **score > 0.0) {
-                let row = Row(number * PAGE + at as i64);
-                if rows.contains(&row) {
-                    list.push(*score, row);
-                }
-            }
-        }
+        self.found().filter(|(row, _)| rows.contains(row)).for_each(|(row, score)| list.push(score, row));
         hits(list, k)
     }
 }

@@ -269,9 +269,13 @@ fn neighbours_follow_the_time_within_a_session() {
         remember(&fresh.store, memory);
     }
     let rows: Vec<Row> = (1..=5).map(Row).collect();
-    let expected = [[Some(4), None], [None, Some(4)], [None, None], [Some(2), Some(1)], [None, None]];
-    let expected: Vec<[Option<Row>; 2]> = expected.iter().map(|pair| pair.map(|row| row.map(Row))).collect();
-    assert_eq!(fresh.store.neighbours(&rows).unwrap(), expected);
+    let around = |reach: usize| -> Vec<[Vec<i64>; 2]> {
+        let found = fresh.store.neighbours(&rows, reach).unwrap().into_iter();
+        found.map(|n| [n.before, n.after].map(|rows| rows.iter().map(|row| row.0).collect())).collect()
+    };
+    let none = || [vec![], vec![]];
+    assert_eq!(around(1), [[vec![4], vec![]], [vec![], vec![4]], none(), [vec![2], vec![1]], none()]);
+    assert_eq!(around(2), [[vec![4, 2], vec![]], [vec![], vec![4, 1]], none(), [vec![2], vec![1]], none()]);
 }
 
 #[test]

@@ -170,6 +170,27 @@ pub const TABLE_10: Experiment = Experiment {
     part: Part::Reranker,
 };
 
+/// The experiment of [`table9`](super::table9), which needs a language model.
+pub const TABLE_9: Experiment = Experiment {
+    name: "table9",
+    title: "Table 9: a language model as critic",
+    shows: "EAR taught by a language model's labels instead of simulated ones, and with the same critic exploring at \
+            test; how right the critics are, by the gold memories of the slates they saw.",
+    methods: |ear| named(ear, &["only-retriever", "ear", "ear-explorer"]),
+    stores: DIALOGUES,
+    part: Part::Bars,
+};
+
+/// The experiment of [`answering`](super::answering), which needs a language model.
+pub const ANSWERS: Experiment = Experiment {
+    name: "answers",
+    title: "Table 2: F1 and J",
+    shows: "A language model answers from the five memories that each method serves, and judges the answers.",
+    methods: |ear| named(ear, &["only-retriever", "rl-update", "ear", "ear-explorer"]),
+    stores: DIALOGUES,
+    part: Part::Bars,
+};
+
 /// The experiment of a name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     ALL.iter().chain([&TABLE_10]).find(|experiment| experiment.name == name)

@@ -1,8 +1,11 @@
-//! Every table and figure of the paper that needs no language model of the user.
+//! Every table and figure of the paper.
 //!
 //! An [`Experiment`] is a named list of methods and what is reported of them; [`catalogue`] holds them all, [`lab`]
 //! finds the questions and their candidates, [`Run`] runs what a result folder lacks, [`report`] writes what it says.
+//! [`table9`] and [`answering`] are apart from these: they need a language model.
 
+pub mod answering;
+pub mod answering_report;
 pub mod catalogue;
 pub mod efficiency;
 pub mod geometry;
@@ -12,6 +15,8 @@ pub mod matrix;
 pub mod report;
 pub mod reported;
 pub mod stores;
+pub mod table9;
+pub mod table9_report;
 
 use std::rc::Rc;
 

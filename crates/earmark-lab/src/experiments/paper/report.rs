@@ -59,7 +59,7 @@ pub fn write(
     text.push_str(&closing(experiment, folder, &rows)?);
     std::fs::write(folder.file("summary.md"), text)?;
     match ran {
-        Some(provenance) => write_readme(experiment, options, folder, provenance),
+        Some(provenance) => write_readme(experiment, options, folder, FILES, provenance),
         None => Ok(()),
     }
 }
@@ -282,22 +282,22 @@ fn points(curve: &[CurvePoint], method: &str, unit: usize) -> Vec<(f64, Spread)>
     places.iter().filter_map(point).collect()
 }
 
-/// The head once, then a paragraph for each command that ran something.
-fn write_readme(
+const FILES: &str = "`summary.md` (tables), `rows.jsonl` (one line a run with all parameters; `recall_by_question` has \
+    one digit a test question), `curve.jsonl` (the adapter alone after `n_train` queries), figures. Rows of the same \
+    settings that an experiment earlier in the same command made are taken from it.";
+
+/// The head once, then a paragraph for each command that ran something. `files` says what is in the folder.
+pub(super) fn write_readme(
     experiment: &Experiment,
     options: &Options,
     folder: &ResultFolder,
+    files: &str,
     provenance: &Provenance,
 ) -> Result<()> {
     let path = folder.file("README.md");
     let mut text = std::fs::read_to_string(&path).unwrap_or_default();
     if text.is_empty() {
-        text = format!(
-            "# {}, recipe `paper`\n\n{}\n\nFiles: `summary.md` (tables), `rows.jsonl` (one line a run with all parameters; \
-             `recall_by_question` has one digit a test question), `curve.jsonl` (the adapter alone after `n_train` queries), figures. \
-             Rows of the same settings that an experiment earlier in the same command made are taken from it.\n",
-            experiment.title, experiment.shows
-        );
+        text = format!("# {}, recipe `paper`\n\n{}\n\nFiles: {files}\n", experiment.title, experiment.shows);
     }
     let _ = write!(
         text,

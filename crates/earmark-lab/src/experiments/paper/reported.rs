@@ -121,6 +121,19 @@ pub const TABLE_5: [(&str, &str, f64, f64); 8] = [
 pub const TABLE_8_SECONDS: [(&str, f64); 4] =
     [("only-retriever", 1.80), ("rl-update", 2.30), ("ear", 2.30), ("ear-explorer", 16.88)];
 
+/// Table 9, LongMemEval, EAR's adapter alone: critic, its precision and recall, Recall@5.
+pub const TABLE_9: [(&str, f64, f64, f64); 2] = [("simulated", 88.0, 86.0, 72.8), ("GPT 5 Mini", 78.0, 86.0, 70.1)];
+
+/// Table 2: set, method, F1 and J.
+pub const ANSWERS: [(&str, &str, f64, f64); 6] = [
+    ("locomo", "only-retriever", 25.23, 45.45),
+    ("locomo", "rl-update", 17.11, 30.08),
+    ("locomo", "ear-explorer", 29.85, 54.44),
+    ("longmemeval", "only-retriever", 36.12, 54.84),
+    ("longmemeval", "rl-update", 35.06, 49.46),
+    ("longmemeval", "ear-explorer", 41.34, 65.23),
+];
+
 /// Table 12: the store that a query needs, Δ before and after the adapter.
 pub const TABLE_12: [(&str, f64, f64); 10] = [
     ("episodic", -0.001, -0.069),
