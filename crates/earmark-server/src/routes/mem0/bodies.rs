@@ -2,6 +2,7 @@
 //! passed over by name; anything else that is not known is refused, because it may have been meant to restrict.
 
 use earmark::{Change, Error, Filter, Metadata, NewMemory, Result, Scope, messages, parse_instant};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -68,8 +69,7 @@ impl Add {
     pub(super) fn items(self) -> Result<Vec<NewMemory>> {
         check_rest(&self.rest)?;
         let owner = self.owner()?;
-        let occurred_at = self.timestamp.as_ref().filter(|at| !at.is_null());
-        let occurred_at = occurred_at.map(|at| parse_instant("timestamp", at)).transpose()?;
+        let occurred_at = instant(self.timestamp.as_ref())?;
         let mut items = match &self.messages {
             Value::String(text) => vec![NewMemory::new(text)],
             message @ Value::Object(_) => messages(&json!([message]))?,
@@ -152,8 +152,7 @@ impl Search {
     pub(super) fn scope(&self) -> Result<Scope> {
         check_rest(&self.rest)?;
         let owner = owner_parts(&self.user_id, &self.agent_id, &self.app_id, &self.run_id)?;
-        let parts = owner.into_iter().chain(self.filters.as_ref().map(translated));
-        all(parts.chain(self.categories.as_ref().map(|names| json!({ "tags": { "in": names } }))))
+        all(owner.into_iter().chain(restricted(self.filters.as_ref(), self.categories.as_ref())))
     }
 }
 
@@ -176,8 +175,7 @@ impl List {
     pub(super) fn scope(&self) -> Result<Scope> {
         check_rest(&self.rest)?;
         let owner = owner_parts(&self.user_id, &self.agent_id, &self.app_id, &self.run_id)?;
-        let parts = owner.into_iter().chain(self.filters.as_ref().map(translated));
-        let parts = parts.chain(self.categories.as_ref().map(|names| json!({ "tags": { "in": names } })));
+        let parts = owner.into_iter().chain(restricted(self.filters.as_ref(), self.categories.as_ref()));
         let start = self.start_date.as_ref().map(|date| json!({ "created_at": { "gte": date } }));
         all(parts.chain(start).chain(self.end_date.as_ref().map(|date| json!({ "created_at": { "lte": date } }))))
     }
@@ -199,8 +197,7 @@ pub(crate) struct Edit {
 impl Edit {
     pub(super) fn change(self) -> Result<Change> {
         check_rest(&self.rest)?;
-        let at = self.timestamp.as_ref().filter(|at| !at.is_null());
-        let occurred_at = at.map(|at| parse_instant("timestamp", at)).transpose()?.map(Some);
+        let occurred_at = instant(self.timestamp.as_ref())?.map(Some);
         let change = Change { content: self.text, metadata: self.metadata, occurred_at, ..Default::default() };
         if change == Change::default() {
             return Err(Error::invalid("text", "or `metadata` or `timestamp` must be given: nothing would change"));
@@ -218,6 +215,17 @@ fn check_rest(rest: &Rest) -> Result<()> {
         }
         Some(key) => Err(Error::invalid(key, "is not a field that is known here")),
     }
+}
+
+/// A `timestamp`, if one is given.
+fn instant(timestamp: Option<&Value>) -> Result<Option<Timestamp>> {
+    timestamp.filter(|at| !at.is_null()).map(|at| parse_instant("timestamp", at)).transpose()
+}
+
+/// A condition each for what `filters` and `categories` restrict.
+fn restricted(filters: Option<&Value>, categories: Option<&Vec<String>>) -> impl Iterator<Item = Value> {
+    let tagged = categories.map(|names| json!({ "tags": { "in": names } }));
+    filters.map(translated).into_iter().chain(tagged)
 }
 
 /// A condition for each id that is given.
