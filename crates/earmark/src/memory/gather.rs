@@ -108,7 +108,7 @@ impl Known<'_> {
 }
 
 /// What was said around a memory in its session.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Context {
     /// Cosines of the turns right before and after.
     beside: [Option<f32>; 2],

@@ -23,7 +23,7 @@ const NO_CRITIC: &str = "needs a critic: set EARMARK_CRITIC_URL and EARMARK_CRIT
     or the section [critic] of the config file; or use `refine` to hand in labels yourself";
 /// Memories from which on a chance can be told without feedback. Scores say how far a memory stands out among all of
 /// them: of 10 the best one of an unrelated question stands out as much as an obvious hit.
-const ENOUGH: u64 = 50;
+const ENOUGH: usize = 50;
 /// Recalls between two sweeps for expired ones.
 const SWEEP_EVERY: u64 = 100;
 
@@ -128,7 +128,9 @@ impl Namespace {
 
     /// The chance that a slate helps, where there is something to tell it from: feedback, or enough other memories.
     fn confidence(&self, turn: &Turn, slate: &Slate, ranking: &Ranking) -> Result<Option<f32>> {
-        let known = ranking.learned != ranking.base || self.store.count()? >= ENOUGH;
+        // As many candidates as that are as many memories; only below it they have to be counted.
+        let known =
+            ranking.learned != ranking.base || ranking.base.len() >= ENOUGH || self.store.count()? >= ENOUGH as u64;
         Ok(turn.confidence(slate).filter(|_| known))
     }
 
