@@ -7,6 +7,11 @@ use crate::recall::{PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS};
 const EAGER: i64 = 24;
 /// Closed recalls from one step to the next, later on.
 const STEP_EVERY: i64 = 8;
+/// Believed recalls from which on a fit counts in full. A fit to a few slates knows little of the candidates outside of
+/// them: where one memory in five that are shown is right, such fits rank below the static order.
+const FULL_FROM: f64 = 60.0;
+/// Precision of a weight that must not move.
+const HELD: f64 = 1e9;
 /// Newton steps of a whole fit.
 const WHOLE: usize = 25;
 
@@ -41,6 +46,11 @@ fn agreement_with(score: &dyn Fn(&[f64]) -> f64, labels: &[PastLabel]) -> Option
     agreement(&scores, &useful)
 }
 
+/// Questions of the past with labels, each as far as it is believed.
+fn believed(past: &Past) -> f64 {
+    past.questions().filter(|(question, _)| !question.labels.is_empty()).map(|(_, trust)| f64::from(trust)).sum()
+}
+
 impl Ranker {
     /// Log-odds that a candidate with these features `[F]` is useful, by the order in force.
     pub fn score(&self, features: &[f64]) -> f64 {
@@ -49,7 +59,8 @@ impl Ranker {
 
     /// Takes in the `n`-th closed recall: both orders are compared on its labels before anything is learned from
     /// them, the past grows by it, and the weights follow all believed labels of the past: by a whole fit at first,
-    /// later by single Newton steps now and then, because one recall then moves little.
+    /// later by single Newton steps now and then, because one recall then moves little. The first fits count in part:
+    /// of `n` believed recalls, by `n / 60`.
     pub fn learn(&mut self, past: &mut Past, question: PastQuestion, n: i64) {
         let learned = agreement_with(&|features| logit(&self.weights, features), &question.labels);
         if let (Some(fixed), Some(learned)) = (static_agreement(&question.labels), learned) {
@@ -71,6 +82,15 @@ impl Ranker {
             .collect();
         let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
         self.weights = refit(&prior, &examples, &self.weights, steps);
+        let share = believed(past) / FULL_FROM;
+        if share < 1.0 {
+            let weights = STATIC_WEIGHTS.iter().zip(&self.weights);
+            let mean: Vec<f64> = weights.map(|(fixed, fitted)| fixed + share * (fitted - fixed)).collect();
+            // What all candidates have does not rank them, but says how likely any is useful: it follows the others.
+            let mut precision = [HELD; STATIC_WEIGHTS.len()];
+            precision[0] = STATIC_PRECISION[0];
+            self.weights = refit(&Prior { mean: &mean, precision: &precision }, &examples, &mean, WHOLE);
+        }
     }
 
     /// For the store.
@@ -115,6 +135,20 @@ mod tests {
         let found = question(0);
         assert!(ranker.score(&found.labels[2].features) > ranker.score(&found.labels[0].features) + 2.0);
         assert_eq!(static_score(&found.labels[2].features), static_score(&found.labels[0].features));
+    }
+
+    #[test]
+    fn the_first_fits_count_in_part() {
+        let (mut ranker, mut past) = (Ranker::default(), Past::new(500));
+        (1..=15).for_each(|n| ranker.learn(&mut past, question(n), n));
+        let labels = past.questions().flat_map(|(question, _)| &question.labels);
+        let examples: Vec<Example> =
+            labels.map(|l| Example { features: &l.features, useful: l.useful, weight: 1.0 }).collect();
+        let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
+        let whole = refit(&prior, &examples, &STATIC_WEIGHTS, WHOLE);
+        // 15 of 60 recalls.
+        let expected = STATIC_WEIGHTS[2] + 0.25 * (whole[2] - STATIC_WEIGHTS[2]);
+        assert!((ranker.weights[2] - expected).abs() < 1e-6, "{} {expected}", ranker.weights[2]);
     }
 
     #[test]
