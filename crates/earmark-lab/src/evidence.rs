@@ -194,15 +194,14 @@ impl<'a> Index<'a> {
         let together = |other: &usize| session(row).is_some() && session(*other) == session(row);
         let beside = |other: Option<usize>| other.filter(|other| *other < dense.len()).filter(together);
         let around = row.saturating_sub(AROUND)..(row + AROUND + 1).min(dense.len());
-        let said = around.filter(|other| *other == row || together(other));
-        let shared = said.fold(0, |bits, other| bits | scores[other].shared);
+        let shared = around.filter(together).fold(0, |bits, other| bits | scores[other].shared);
         Evidence {
             dense: dense[row],
             words: scores[row],
             facts: self.facts[row].clone(),
             previous: beside(row.checked_sub(1)).map(|other| dense[other]),
             next: beside(Some(row + 1)).map(|other| dense[other]),
-            around: coverage(weights, shared),
+            around: coverage(weights, shared & !scores[row].shared),
             in_session: session(row).is_some(),
             past: Hindsight::default(),
         }

@@ -98,10 +98,10 @@ impl Known<'_> {
         let cosines = self.store.cosines(self.query, &near)?;
         let dense: HashMap<Row, f32> = near.into_iter().zip(cosines).collect();
         let context = |row: &Row, n: &Neighbours| {
-            let said = n.before.iter().chain(&n.after).chain([row]);
-            let shared = said.fold(0, |bits, row| bits | self.words.score(*row).shared);
+            let shared = |row: &Row| self.words.score(*row).shared;
+            let around = n.before.iter().chain(&n.after).fold(0, |bits, row| bits | shared(row)) & !shared(row);
             let beside = beside(n).map(|row| row.map(|row| dense[&row]));
-            Context { beside, around: coverage(&self.words.weights, shared) }
+            Context { beside, around: coverage(&self.words.weights, around) }
         };
         Ok(rows.iter().zip(&neighbours).map(|(row, n)| (*row, context(row, n))).collect())
     }

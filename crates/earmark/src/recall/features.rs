@@ -16,8 +16,8 @@ pub struct Evidence {
     pub previous: Option<f32>,
     /// The same for the turn after.
     pub next: Option<f32>,
-    /// How much of the question the words of this text and of up to [`AROUND`] turns before and after it in the same
-    /// session make up, in [0, 1].
+    /// How much of the question those of its words make up that this text lacks, but up to [`AROUND`] turns before or
+    /// after it in the same session have, in [0, 1].
     pub around: f32,
     /// Whether it was said in a session.
     pub in_session: bool,
@@ -63,7 +63,7 @@ const TABLE: [(&str, f64, f64); FEATURES] = [
     ("closest in meaning", 0.0, PRECISION),
     ("closest in words", 0.0, PRECISION),
     ("turn beside: meaning", 0.0, PRECISION),
-    ("words in the turns around", 0.5, PRECISION),
+    ("words in the turns around", 1.0, PRECISION),
     ("author named", 0.5, PRECISION),
     ("asked by the user about the user", 0.5, PRECISION),
     ("asked about the assistant", 0.6, PRECISION),
@@ -127,12 +127,12 @@ pub const STATIC_PRECISION: [f64; FEATURES] = {
 
 /// Static score of a candidate by meaning and words together, at least 0. Chooses the pool.
 ///
-/// `S = (D^1.5 + L^1.5)^(2/3)` with `D = max(0, z(cosine))` and
+/// `S = sqrt(D² + L²)` with `D = max(0, z(cosine))` and
 /// `L = 0.45 (1 + a) ((1 - a) max(0, z(bm25)) + a max(0, z(rare)))`; `a` grows from 0 to 1 with the number of the
 /// question's words, because in long questions rare words say more.
 pub fn fused_score(question: &Question, corpus: &Corpus, evidence: &Evidence) -> f32 {
     let (meaning, words) = (corpus.dense.standard(evidence.dense).max(0.0), lexical_term(question, corpus, evidence));
-    (meaning.powf(1.5) + words.powf(1.5)).powf(2.0 / 3.0)
+    meaning.hypot(words)
 }
 
 fn lexical_term(question: &Question, corpus: &Corpus, evidence: &Evidence) -> f32 {
@@ -246,10 +246,10 @@ mod tests {
 
     #[test]
     fn fused_score_by_hand() {
-        // D = (0.4 - 0.1) / 0.1 = 3; L = 0.45 (5 - 1) / 2 = 0.9: (3^1.5 + 0.9^1.5)^(2/3).
+        // D = (0.4 - 0.1) / 0.1 = 3; L = 0.45 (5 - 1) / 2 = 0.9: sqrt(9 + 0.81).
         let question = Question::read("short question");
         let score = fused_score(&question, &corpus(), &candidate(0.4, 5.0));
-        assert!((score - (5.196_152 + 0.853_815f32).powf(2.0 / 3.0)).abs() < 1e-4, "{score}");
+        assert!((score - 9.81f32.sqrt()).abs() < 1e-4, "{score}");
         assert_eq!(fused_score(&question, &corpus(), &candidate(0.0, 0.0)), 0.0);
     }
 

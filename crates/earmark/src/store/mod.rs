@@ -15,6 +15,7 @@ mod database;
 mod errors;
 mod folder;
 mod forget;
+mod kept;
 mod learned;
 mod lexicon;
 mod memories;
@@ -45,6 +46,7 @@ pub use types::*;
 use crate::error::Result;
 use bank::Bank;
 use database::Database;
+use kept::KeptScopes;
 
 /// One namespace on disk.
 #[derive(Debug)]
@@ -53,6 +55,7 @@ pub struct Store {
     database: Database,
     vectors_folder: PathBuf,
     bank: RwLock<Bank>,
+    kept_scopes: KeptScopes,
     /// The encoder that the caller said it uses.
     expected: RwLock<Option<EncoderStamp>>,
 }
@@ -72,6 +75,7 @@ impl Store {
             database: Database::open(&folder.join(Self::DATABASE))?,
             vectors_folder: folder.join("vectors"),
             bank: RwLock::default(),
+            kept_scopes: KeptScopes::default(),
             expected: RwLock::default(),
         };
         store.database.read(|snapshot| store.bank(snapshot).map(drop))?;

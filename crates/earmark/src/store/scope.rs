@@ -352,9 +352,14 @@ fn count_up_to(connection: &Connection, source: &Condition, most: usize) -> Atte
 
 /// All rows of the scope in order.
 pub(crate) fn list_all(connection: &Connection, scope: &Scope) -> Attempt<Vec<Row>> {
+    list_after(connection, scope, Row(i64::MIN))
+}
+
+/// The rows of the scope after `row`, in order.
+pub(crate) fn list_after(connection: &Connection, scope: &Scope, row: Row) -> Attempt<Vec<Row>> {
     let condition = Condition::of_scope(scope);
-    let sql = format!("SELECT m.row FROM memories m WHERE {} ORDER BY m.row", condition.sql);
-    list(connection, &Condition { sql, ..condition })
+    let sql = format!("SELECT m.row FROM memories m WHERE {} AND m.row > ? ORDER BY m.row", condition.sql);
+    list(connection, &Condition { sql, values: condition.with([row.0.into()]) })
 }
 
 fn list(connection: &Connection, query: &Condition) -> Attempt<Vec<Row>> {

@@ -1,15 +1,17 @@
 //! Exact search by cosine: a pass over the byte codes, then the true scores of those that may be among the best.
 
-use std::sync::{PoisonError, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::bank::{Bank, Mark, Place};
 use super::database::Attempt;
+use super::kept::RowSet;
 use super::memories::{unit, wrong_dimension};
 use super::quantize::{Codes, error_margin, quantize};
-use super::raw::dot_codes;
+use super::raw::{dot_codes, prefetch};
 use super::scope::{self, Checker, Listed};
+use super::segment::Entries;
 use super::shortlist::Shortlist;
 use super::{Hit, Row, Store, pack};
 use crate::error::Result;
@@ -30,6 +32,8 @@ pub(crate) enum Allowed {
     Everything,
     /// These, or some of these.
     Listed(Listed),
+    /// Those of this set.
+    Kept(Arc<RowSet>),
     /// Ask for each; about this share passes.
     Ask(f64),
 }
@@ -52,7 +56,7 @@ impl Store {
                     return Err(wrong_dimension("query_vector", bank.dimension(), query.len()).into());
                 }
                 let search = Search { bank: &bank, snapshot, query: &query, codes: quantize(&query), k };
-                if let Some(hits) = search.run(scope)? {
+                if let Some(hits) = search.run(scope, self.allowed(snapshot, &bank, scope)?)? {
                     return Ok(hits);
                 }
                 bank.drop_damaged();
@@ -142,24 +146,27 @@ impl Store {
     pub(crate) fn forget_bank(&self) {
         *self.bank.write().unwrap_or_else(PoisonError::into_inner) = Bank::default();
     }
-}
 
-/// Asks the index what a scope comes to; `bank` gives the sample.
-pub(crate) fn allowed(snapshot: &Connection, bank: &Bank, scope: &Scope) -> Attempt<Allowed> {
-    if scope.is_everything() {
-        return Ok(Allowed::Everything);
+    /// What a scope comes to; `bank` gives a sample of the memories.
+    pub(crate) fn allowed(&self, snapshot: &Connection, bank: &Bank, scope: &Scope) -> Attempt<Allowed> {
+        if scope.is_everything() {
+            return Ok(Allowed::Everything);
+        }
+        if let Some(rows) = self.kept_scopes.rows(snapshot, scope)? {
+            return Ok(Allowed::Kept(rows));
+        }
+        let sample = bank.sample(SAMPLE);
+        let passed = scope::accepts(snapshot, scope, &sample)?.into_iter().filter(|passes| *passes).count();
+        let share = passed as f64 / sample.len().max(1) as f64;
+        if share < COMMON {
+            let most = (bank.len() / 16).max(5_000);
+            if let Some(listed) = scope::list_selective(snapshot, scope, most)? {
+                return Ok(Allowed::Listed(listed));
+            }
+        }
+        self.kept_scopes.note(scope);
+        Ok(Allowed::Ask(share.max(1.0 / SAMPLE as f64)))
     }
-    let sample = bank.sample(SAMPLE);
-    let passed = scope::accepts(snapshot, scope, &sample)?.into_iter().filter(|passes| *passes).count();
-    let share = passed as f64 / sample.len().max(1) as f64;
-    if share >= COMMON {
-        return Ok(Allowed::Ask(share));
-    }
-    let most = (bank.len() / 16).max(5_000);
-    Ok(match scope::list_selective(snapshot, scope, most)? {
-        Some(listed) => Allowed::Listed(listed),
-        None => Allowed::Ask(share.max(1.0 / SAMPLE as f64)),
-    })
 }
 
 fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
@@ -172,6 +179,10 @@ fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
 
 /// Memories whose cosines stand for all.
 const SAMPLED_COSINES: usize = 1_000;
+/// Memories of a scan looked at together.
+const BLOCK: usize = 512;
+/// How many memories ahead of the one in hand are asked for.
+const AHEAD: usize = 4;
 /// Approximate score, and what has it.
 type Near = (f32, (Row, Place));
 
@@ -185,9 +196,10 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run(&self, scope: &Scope) -> Attempt<Option<Vec<Hit>>> {
-        match allowed(self.snapshot, self.bank, scope)? {
-            Allowed::Everything => Ok(self.exact(&self.scan(self.k))),
+    fn run(&self, scope: &Scope, allowed: Allowed) -> Attempt<Option<Vec<Hit>>> {
+        match allowed {
+            Allowed::Everything => Ok(self.exact(&self.scan(self.k, |_| true))),
+            Allowed::Kept(rows) => Ok(self.exact(&self.scan(self.k, |row| rows.contains(row)))),
             Allowed::Listed(listed) if listed.exact => Ok(self.exact(&self.scan_rows(&listed.rows, self.k))),
             Allowed::Listed(listed) => {
                 let list = self.scan_rows(&listed.rows, listed.rows.len());
@@ -202,19 +214,35 @@ impl Search<'_> {
         Shortlist::new(want, error_margin(&self.codes, self.bank.widest_scale()))
     }
 
-    /// The best `want` of all by approximate score, and those too close to call.
-    fn scan(&self, want: usize) -> Vec<Near> {
+    /// The best `want` of those that pass by approximate score, and those too close to call.
+    fn scan(&self, want: usize, passes: impl Fn(Row) -> bool) -> Vec<Near> {
         let mut list = self.shortlist(want);
+        // Who passes is found out for a block at a time, without a branch: the processor then reads ahead.
+        let mut passing = [0; BLOCK];
         for (part, entries) in self.bank.views() {
-            for (at, codes) in entries.codes.chunks_exact(entries.dimension.max(1)).enumerate() {
-                let score = dot_codes(&self.codes.codes, codes) as f32 * entries.scales[at] * self.codes.scale;
-                let place = Place { part, at: at as u32 };
-                if score >= list.floor() && !self.bank.is_dead(place) {
-                    list.push(score, (Row(entries.rows[at]), place));
+            for from in (0..entries.rows.len()).step_by(BLOCK) {
+                let mut count = 0;
+                for (at, row) in entries.rows.iter().enumerate().skip(from).take(BLOCK) {
+                    passing[count] = at;
+                    count += usize::from(passes(Row(*row)));
+                }
+                for (i, &at) in passing[..count].iter().enumerate() {
+                    if let Some(&ahead) = passing[..count].get(i + AHEAD) {
+                        prefetch(entries.codes_of(ahead));
+                    }
+                    let score = self.approximate(&entries, at);
+                    let place = Place { part, at: at as u32 };
+                    if score >= list.floor() && !self.bank.is_dead(place) {
+                        list.push(score, (Row(entries.rows[at]), place));
+                    }
                 }
             }
         }
         list.finish()
+    }
+
+    fn approximate(&self, entries: &Entries<'_>, at: usize) -> f32 {
+        dot_codes(&self.codes.codes, entries.codes_of(at)) as f32 * entries.scales[at] * self.codes.scale
     }
 
     /// As [`Search::scan`], of these rows alone.
@@ -222,10 +250,7 @@ impl Search<'_> {
         let mut list = self.shortlist(want);
         for row in rows {
             let Some(place) = self.bank.find(*row) else { continue };
-            let entries = self.bank.view(place.part);
-            let at = place.at as usize;
-            let score =
-                dot_codes(&self.codes.codes, entries.codes_of(at)) as f32 * entries.scales[at] * self.codes.scale;
+            let score = self.approximate(&self.bank.view(place.part), place.at as usize);
             list.push(score, (*row, place));
         }
         list.finish()
@@ -237,7 +262,7 @@ impl Search<'_> {
         // Generous, because a second pass costs more than a long list.
         let mut want = ((self.k as f64 / share) * 3.0) as usize + 256;
         while want <= MOST_ASKED.max(2 * self.k) {
-            let list = self.scan(want);
+            let list = self.scan(want, |_| true);
             let complete = list.len() >= self.bank.len();
             if let Some(passed) = self.passed(&list, &mut checker, complete)? {
                 return Ok(self.exact(&passed));

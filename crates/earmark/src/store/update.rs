@@ -3,7 +3,8 @@
 use rusqlite::{Connection, params};
 
 use super::attributes;
-use super::database::{Attempt, Failure, meta_number};
+use super::database::{Attempt, Failure, add_meta, meta_number};
+use super::kept::CHANGES;
 use super::lexicon::{self, Document};
 use super::memories::{check_content, find, floor_time, insert_vector, to_json, unit, wrong_dimension};
 use super::rows::{as_new, sameness};
@@ -23,6 +24,7 @@ impl Store {
             let (row, memory) = find(transaction, id)?.ok_or_else(|| Error::not_found("memory", id))?;
             let changed = apply(memory, patch);
             write_memory(transaction, row, &changed)?;
+            add_meta(transaction, CHANGES, 1)?;
             if let Some(content) = &content {
                 let dimension = self.check_encoder(transaction)?;
                 write_content(transaction, row, &changed, content, dimension)?;

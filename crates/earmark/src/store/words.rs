@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::database::Attempt;
 use super::lexicon::{self, Term};
 use super::scope::{self, Checker};
-use super::search::{Allowed, allowed, best_first};
+use super::search::{Allowed, best_first};
 use super::shortlist::Shortlist;
 use super::{Hit, Row, Store, WordHits};
 use crate::error::Result;
@@ -45,8 +45,9 @@ impl Store {
                 return Ok(found);
             }
             let bank = self.bank(snapshot)?;
-            found.hits = match allowed(snapshot, &bank, scope)? {
-                Allowed::Everything => scores.best(k),
+            found.hits = match self.allowed(snapshot, &bank, scope)? {
+                Allowed::Everything => scores.best(k, |_| true),
+                Allowed::Kept(rows) => scores.best(k, |row| rows.contains(row)),
                 Allowed::Listed(listed) if listed.exact => scores.best_of(&listed.rows, k),
                 Allowed::Listed(listed) => {
                     let list = scores.best_of(&listed.rows, listed.rows.len());
@@ -128,7 +129,7 @@ fn ask(connection: &Connection, scores: &Scores, scope: &Scope, k: usize) -> Att
     let mut checker = Checker::new(connection, scope)?;
     let mut want = 4 * k + 256;
     while want <= MOST_ASKED.max(2 * k) {
-        let list = scores.best(want);
+        let list = scores.best(want, |_| true);
         let complete = list.len() < want;
         let passed = passed(list, &mut checker, k)?;
         if complete || passed.len() == k {
@@ -217,17 +218,16 @@ impl Scores {
         self.pages.iter().map(|(number, scores)| (*number, scores)).chain(self.open.as_ref().map(|(n, s)| (*n, s)))
     }
 
-    fn best(&self, k: usize) -> Vec<Hit> {
+    /// The best `k` of those that pass.
+    fn best(&self, k: usize, passes: impl Fn(Row) -> bool) -> Vec<Hit> {
         let mut list = Shortlist::new(k, 0.0);
-        self.found().for_each(|(row, score)| list.push(score, row));
+        self.found().filter(|(row, _)| passes(*row)).for_each(|(row, score)| list.push(score, row));
         hits(list, k)
     }
 
     fn best_of(&self, rows: &[Row], k: usize) -> Vec<Hit> {
         let rows: HashSet<Row> = rows.iter().copied().collect();
-        let mut list = Shortlist::new(k, 0.0);
-        self.found().filter(|(row, _)| rows.contains(row)).for_each(|(row, score)| list.push(score, row));
-        hits(list, k)
+        self.best(k, |row| rows.contains(&row))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use earmark::filter::matches;
-use earmark::store::{Hit, Row, Store, What};
+use earmark::store::{Hit, Patch, Row, Store, What};
 use earmark::{Filter, Memory, NewMemory, Scope, vector};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -217,11 +217,18 @@ fn search_is_exact_through_segments_deletions_and_scopes() {
     let gone: Vec<String> = ids.iter().skip(5).step_by(7).cloned().collect();
     assert_eq!(fresh.store.forget(What::Ids(&gone)).unwrap(), gone.len());
     check_scopes(&fresh.store, 2);
+    // A changed memory enters and leaves scopes whose rows are kept.
+    for id in ids.iter().skip(6).step_by(700) {
+        let changed = metadata(json!({"n": 3, "tenth": true}));
+        let patch = Patch { kind: Some("odd".to_owned()), metadata: Some(changed), ..Patch::default() };
+        fresh.store.update(id, patch).unwrap();
+    }
+    check_scopes(&fresh.store, 3);
     // More memories make a new segment, which takes the old ones in.
     fresh.store.insert((0..9_000).map(|i| item(NewMemory::new(format!("more {i}")))).collect()).unwrap();
-    check_scopes(&fresh.store, 3);
+    check_scopes(&fresh.store, 4);
     let again = super::open(fresh.folder.path());
-    check_scopes(&again, 4);
+    check_scopes(&again, 5);
     let rows: BTreeSet<Row> =
         again.search(&encode("x"), 50_000, &Scope::default()).unwrap().iter().map(|hit| hit.row).collect();
     assert_eq!(rows.len() as u64, again.count().unwrap());
