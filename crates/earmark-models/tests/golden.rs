@@ -142,7 +142,7 @@ fn a_text_of_no_tokens_has_a_vector() {
     let folder = copy("gte-qwen2");
     edit(&folder.path().join("tokenizer_config.json"), "\"add_eos_token\": true", "\"add_eos_token\": false");
     let vectors = open(folder.path()).encode(&["", "the key"], Side::Memory).unwrap();
-    assert!(difference(&vectors[0], &vec![0.0; 32]) > 0.01 && vectors[0].iter().all(|value| value.is_finite()));
+    assert!(difference(&vectors[0], &[0.0; 32]) > 0.01 && vectors[0].iter().all(|value| value.is_finite()));
 }
 
 #[test]
