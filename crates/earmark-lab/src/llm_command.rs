@@ -89,7 +89,7 @@ pub(crate) fn run(folders: &Folders, command: &LlmCommand) -> Result<()> {
 fn run_table9(folders: &Folders, arguments: &Table9Arguments) -> Result<()> {
     let llm = arguments.llm.open(folders)?;
     let options = arguments.paper.options()?;
-    let lab = Lab::new(source(folders, &arguments.paper));
+    let lab = Lab::new(source(folders, |setting| arguments.paper.load(folders, setting)));
     let provenance = Provenance::here(command_line());
     let (path, folder) = folder(folders, &arguments.paper, &catalogue::TABLE_9, &llm, &provenance)?;
     let critics = Critics {
@@ -110,7 +110,7 @@ fn run_table9(folders: &Folders, arguments: &Table9Arguments) -> Result<()> {
 fn run_answers(folders: &Folders, arguments: &AnswersArguments) -> Result<()> {
     let llm = arguments.llm.open(folders)?;
     let options = arguments.paper.options()?;
-    let lab = Lab::new(source(folders, &arguments.paper));
+    let lab = Lab::new(source(folders, |setting| arguments.paper.load(folders, setting)));
     let provenance = Provenance::here(command_line());
     let (path, folder) = folder(folders, &arguments.paper, &catalogue::ANSWERS, &llm, &provenance)?;
     let progress = bar("answers").with_elapsed(Duration::ZERO);

@@ -12,7 +12,7 @@ use earmark::Params;
 use earmark::critic::Quality;
 use earmark::encode::Side;
 use earmark_lab::data::{self, Dataset};
-use earmark_lab::experiments::locomo::{self, Settings};
+use earmark_lab::experiments::paper::{Lab, Options, Setting, locomo};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::experiments::recipe_runs::{self, Material};
 use earmark_lab::experiments::{ablation, recipe_report};
@@ -172,22 +172,20 @@ fn encode_banks(folders: &Folders, dataset: &Dataset, encoder: &str, text: Memor
 }
 
 fn run_locomo(folders: &Folders, arguments: &LocomoArguments) -> Result<()> {
-    let settings = arguments.settings()?;
-    let mut dataset = data::load(&folders.data, "locomo")?;
-    let dropped = dataset.drop_without_gold();
+    let options = arguments.options()?;
     let provenance = Provenance::here(command_line());
     let date = arguments.date.as_ref().unwrap_or(&provenance.date);
     let path = folders.results.join(format!("{date}-{}", arguments.folder_name()));
-    let folder = ResultFolder::open(&path)?;
-    let mut ran = false;
-    for encoder in &arguments.encoders {
-        let progress = bar(&format!("{encoder}: training and testing"));
-        let name = short_name(encoder);
-        let mut encode = |texts: &[&str], side| encode(encoder, &folders.cache, "locomo", texts, side);
-        ran |= locomo::run(&settings, &folder, &dataset, &name, &mut encode, &progress)?;
-        progress.finish_and_clear();
-    }
-    locomo::write_report(&settings, &folder, dropped, ran.then_some(&provenance))?;
+    let (folder, progress) = (ResultFolder::open(&path)?, bar("locomo"));
+    let load = |setting: &Setting| {
+        let mut dataset = data::load(&folders.data, &setting.set)?;
+        dataset.drop_without_gold();
+        Ok(dataset)
+    };
+    let lab = Lab::new(paper_command::source(folders, load));
+    let ran = locomo::run(&options, &arguments.learning_rate, &lab, &folder, &progress)?;
+    progress.finish_and_clear();
+    locomo::write(&options, &arguments.learning_rate, &folder, ran.then_some(&provenance))?;
     print!("{}", std::fs::read_to_string(folder.file("summary.md"))?);
     println!("\nwritten to {}", path.display());
     Ok(())
@@ -308,7 +306,7 @@ fn encode(encoder: &str, cache: &Path, dataset: &str, texts: &[&str], side: Side
 }
 
 impl LocomoArguments {
-    fn settings(&self) -> Result<Settings> {
+    fn options(&self) -> Result<Options> {
         let params = match &self.params {
             Some(json) => methods::paper_with(json).context("--params")?,
             None => Params::paper(),
@@ -316,12 +314,13 @@ impl LocomoArguments {
         for learning_rate in &self.learning_rate {
             Params { learning_rate: *learning_rate, ..params }.check()?;
         }
-        Ok(Settings {
+        Ok(Options {
+            sets: vec!["locomo".into()],
+            encoders: self.encoders.clone(),
             params,
-            learning_rates: self.learning_rate.clone(),
             seeds: self.seeds,
             split: self.split,
-            memory_text: self.memory_text,
+            memory_text: Some(self.memory_text),
             quick: self.quick,
         })
     }

@@ -148,7 +148,7 @@ pub(crate) fn run(folders: &Folders, command: &PaperCommand) -> Result<()> {
         PaperCommand::Table10(arguments) => Some(reranking(folders, arguments)?),
         _ => None,
     };
-    let lab = Lab::new(Source { reranker, ..source(folders, arguments) });
+    let lab = Lab::new(Source { reranker, ..source(folders, |setting| arguments.load(folders, setting)) });
     let mut earlier = Vec::new();
     for experiment in experiments {
         if options.settings(experiment).is_empty() {
@@ -182,9 +182,10 @@ fn run_one(
     Ok(())
 }
 
-pub(crate) fn source<'a>(folders: &'a Folders, arguments: &'a PaperArguments) -> Source<'a> {
+/// What `load` gives, with vectors from the cache.
+pub(crate) fn source<'a>(folders: &'a Folders, load: impl Fn(&Setting) -> Result<Dataset> + 'a) -> Source<'a> {
     Source {
-        load: Box::new(|setting| load(folders, arguments, setting)),
+        load: Box::new(load),
         encode: Box::new(|setting, texts, side| encode(&setting.encoder, &folders.cache, &setting.set, texts, side)),
         encode_live: Box::new(live()),
         reranker: None,
@@ -227,22 +228,23 @@ fn live() -> impl Fn(&Setting, &[&str], Side) -> Result<Vec<Vec<f32>>> {
     }
 }
 
-fn load(folders: &Folders, arguments: &PaperArguments, setting: &Setting) -> Result<Dataset> {
-    let mut dataset = match setting.stores {
-        Stores::Dialogues => data::load(&folders.data, &setting.set)?,
-        stores => data::load_locomo(&folders.data, stores)?,
-    };
-    dataset.drop_without_gold();
-    if arguments.encoded_only {
-        let mut first = bank_order(&dataset);
-        first.truncate(arguments.banks.unwrap_or(usize::MAX));
-        dataset.questions.retain(|question| first.contains(&question.bank));
-        keep_ready(folders, &mut dataset, &setting.encoder, setting.memory_text)?;
-    }
-    Ok(dataset)
-}
-
 impl PaperArguments {
+    /// The questions with gold of a setting.
+    pub(crate) fn load(&self, folders: &Folders, setting: &Setting) -> Result<Dataset> {
+        let mut dataset = match setting.stores {
+            Stores::Dialogues => data::load(&folders.data, &setting.set)?,
+            stores => data::load_locomo(&folders.data, stores)?,
+        };
+        dataset.drop_without_gold();
+        if self.encoded_only {
+            let mut first = bank_order(&dataset);
+            first.truncate(self.banks.unwrap_or(usize::MAX));
+            dataset.questions.retain(|question| first.contains(&question.bank));
+            keep_ready(folders, &mut dataset, &setting.encoder, setting.memory_text)?;
+        }
+        Ok(dataset)
+    }
+
     /// Date of the result folder to take up.
     pub(crate) fn date(&self) -> Option<&String> {
         self.date.as_ref()

@@ -39,7 +39,7 @@ impl Vectors {
 
     /// Whether the vectors of a bank's memories are all in the cache.
     fn holds(&self, dataset: &Dataset, bank: usize, text: MemoryText) -> bool {
-        let known = |text: String| self.cache.get(cut(&text, self.most_characters), Side::Memory).is_some();
+        let known = |text: String| self.cache.contains(cut(&text, self.most_characters), Side::Memory);
         dataset.banks[bank].memories.iter().all(|memory| known(text.of(memory)))
     }
 

@@ -1,10 +1,9 @@
 //! The small files of a model folder.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
+use earmark::encode::parts::read_json;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tokenizers::Tokenizer;
 
 /// What goes wrong is told in words; the caller adds the model's name.
@@ -15,21 +14,6 @@ pub(crate) fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A JSON file, or nothing when it is not there.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{}: {error}", path.display())),
-    };
-    serde_json::from_str(&text).map(Some).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// A JSON file that has to be there.
-pub(crate) fn need_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    read_json(path)?.ok_or_else(|| format!("{} is missing; download the whole folder of the model", path.display()))
-}
-
 /// `model_type` of a folder's `config.json`, if it says one.
 pub(crate) fn model_type(folder: &Path) -> Option<String> {
     #[derive(Deserialize)]
@@ -37,18 +21,6 @@ pub(crate) fn model_type(folder: &Path) -> Option<String> {
         model_type: String,
     }
     read_json::<Named>(&folder.join("config.json")).ok().flatten().map(|config| config.model_type)
-}
-
-/// `tokenizer.json` of a folder, without the padding and truncation that it may ask for.
-pub(crate) fn read_tokenizer(folder: &Path) -> Result<Tokenizer> {
-    let path = folder.join("tokenizer.json");
-    if !path.is_file() {
-        return Err(format!("{} is missing; save the tokenizer in its fast form", path.display()));
-    }
-    let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    tokenizer.with_padding(None);
-    tokenizer.with_truncation(None).map_err(told)?;
-    Ok(tokenizer)
 }
 
 /// Fails when the tokenizer knows tokens that the model has no vector for.
@@ -65,9 +37,8 @@ pub(crate) fn check_vocabulary(tokenizer: &Tokenizer, known: usize) -> Result<()
 /// What `tokenizer_config.json` adds; other fields are not read.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct TokenizerConfig {
-    /// Whether the model's own code puts the end token behind every text.
     #[serde(default)]
-    pub(crate) add_eos_token: bool,
+    add_eos_token: bool,
     #[serde(default)]
     eos_token: Option<SpecialToken>,
     #[serde(default)]
@@ -88,8 +59,17 @@ impl TokenizerConfig {
         Ok(read_json(&folder.join("tokenizer_config.json"))?.unwrap_or_default())
     }
 
-    /// The end token's text.
-    pub(crate) fn end_token(&self) -> Option<&str> {
+    /// The end token, where the model's own code puts it behind every text.
+    pub(crate) fn end(&self, tokenizer: &Tokenizer) -> Result<Option<u32>> {
+        if !self.add_eos_token {
+            return Ok(None);
+        }
+        let end = self.end_token().and_then(|token| tokenizer.token_to_id(token));
+        let missing = "tokenizer_config.json asks for an end token that tokenizer.json does not have";
+        end.map(Some).ok_or_else(|| missing.to_owned())
+    }
+
+    fn end_token(&self) -> Option<&str> {
         self.eos_token.as_ref().map(|token| match token {
             SpecialToken::Plain(content) | SpecialToken::Detailed { content } => content.as_str(),
         })
@@ -98,5 +78,27 @@ impl TokenizerConfig {
     /// Most tokens of a text; nothing where the file has a number that stands for "no limit".
     pub(crate) fn window(&self) -> Option<usize> {
         self.model_max_length.filter(|length| *length >= 1.0 && *length < 1e9).map(|length| length as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_token_has_to_be_known() {
+        let tokenizer =
+            r#"{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"-": 0, ">": 2}, "unk_token": "-"}}"#;
+        let tokenizer: Tokenizer = tokenizer.parse().unwrap();
+        for (config, expected) in [
+            ("{}", Some(None)),
+            (r#"{"add_eos_token": true, "eos_token": ">"}"#, Some(Some(2))),
+            (r#"{"add_eos_token": true, "eos_token": {"content": ">", "lstrip": false}}"#, Some(Some(2))),
+            (r#"{"add_eos_token": true, "eos_token": "?"}"#, None),
+            (r#"{"add_eos_token": true}"#, None),
+        ] {
+            let config: TokenizerConfig = serde_json::from_str(config).unwrap();
+            assert_eq!(config.end(&tokenizer).ok(), expected, "{config:?}");
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use candle_core::Tensor;
+use earmark::encode::parts::{Module, Prefixes, need_json, read_pooling};
 use earmark::vector;
 use serde::Deserialize;
 
-use crate::files::{Result, need_json, read_json};
+use crate::files::Result;
 use crate::options::ModelOptions;
 use crate::weights::Weights;
 
@@ -16,6 +17,8 @@ enum Pooling {
     Mean,
     LastToken,
 }
+
+const POOLINGS: [(&str, Pooling); 2] = [("mean", Pooling::Mean), ("lasttoken", Pooling::LastToken)];
 
 /// A linear layer on the pooled vector.
 struct Dense {
@@ -28,26 +31,7 @@ pub(crate) struct Head {
     pooling: Pooling,
     dense: Vec<Dense>,
     normalize: bool,
-    /// Put before every query.
-    pub(crate) query_prefix: String,
-    /// Put before every memory.
-    pub(crate) memory_prefix: String,
-}
-
-#[derive(Deserialize)]
-struct Module {
-    #[serde(default)]
-    path: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Default, Deserialize)]
-struct PromptFile {
-    #[serde(default)]
-    prompts: serde_json::Map<String, serde_json::Value>,
-    #[serde(default)]
-    default_prompt_name: Option<String>,
+    pub(crate) prefixes: Prefixes,
 }
 
 #[derive(Deserialize)]
@@ -71,19 +55,19 @@ impl Head {
         let (mut pooling, mut dense, mut normalize, mut width) = (None, Vec::new(), false, hidden);
         for module in &modules {
             let own = folder.join(&module.path);
-            match module.kind.rsplit('.').next().unwrap_or_default() {
+            match module.kind() {
                 "Transformer" => {}
-                "Pooling" => pooling = Some(read_pooling(&own.join("config.json"))?),
+                "Pooling" => pooling = Some(read_pooling(&own.join("config.json"), &POOLINGS)?),
                 "Dense" if !normalize => dense.push(Dense::read(&own, &mut width)?),
                 "Normalize" => normalize = true,
                 other => return Err(format!("{}: module `{other}` is not supported here", file.display())),
             }
         }
         let pooling = pooling.ok_or_else(|| format!("{} names no pooling", file.display()))?;
-        let (query, memory) = read_prefixes(folder)?;
-        let query_prefix = options.query_prefix.clone().unwrap_or(query);
-        let memory_prefix = options.memory_prefix.clone().unwrap_or(memory);
-        Ok(Head { pooling, dense, normalize, query_prefix, memory_prefix })
+        // Stella names its prompt for retrieval so.
+        let prefixes = Prefixes::read(folder, &["query", "s2p_query"])?;
+        let prefixes = prefixes.with(&options.query_prefix, &options.memory_prefix);
+        Ok(Head { pooling, dense, normalize, prefixes })
     }
 
     /// Numbers of a vector, from token vectors of `hidden` numbers.
@@ -138,28 +122,5 @@ impl Dense {
             Some(bias) => y.broadcast_add(bias),
             None => Ok(y),
         }
-    }
-}
-
-/// The prefixes of queries and of memories. Stella names its prompt for retrieval `s2p_query`.
-fn read_prefixes(folder: &Path) -> Result<(String, String)> {
-    let file: PromptFile = read_json(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default();
-    let default = file.default_prompt_name.unwrap_or_default();
-    let find = |names: &[&str]| {
-        let prompt = names.iter().find_map(|name| file.prompts.get(*name).and_then(|prompt| prompt.as_str()));
-        prompt.unwrap_or_default().to_owned()
-    };
-    Ok((find(&["query", "s2p_query", &default]), find(&["document", "passage", "corpus", &default])))
-}
-
-fn read_pooling(path: &Path) -> Result<Pooling> {
-    let file: serde_json::Map<String, serde_json::Value> = need_json(path)?;
-    let newer = file.get("pooling_mode").and_then(|mode| mode.as_str());
-    let on = file.iter().filter(|(key, value)| key.starts_with("pooling_mode_") && **value == true);
-    let modes: Vec<&str> = newer.into_iter().chain(on.map(|(key, _)| &key["pooling_mode_".len()..])).collect();
-    match modes[..] {
-        ["mean_tokens" | "mean"] => Ok(Pooling::Mean),
-        ["lasttoken"] => Ok(Pooling::LastToken),
-        _ => Err(format!("{}: pooling {modes:?} is not supported, only mean or lasttoken", path.display())),
     }
 }

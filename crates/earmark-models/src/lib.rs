@@ -10,7 +10,6 @@ mod head;
 mod options;
 mod qwen2;
 mod rerank;
-mod tokens;
 mod weights;
 
 use earmark::encode::{Encoder, LocalOptions, find_model, open_local};

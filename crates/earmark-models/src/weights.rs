@@ -7,11 +7,12 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor, pickle};
 use candle_nn::VarBuilder;
+use earmark::encode::parts::read_json;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
 
-use crate::files::{Result, read_json, told};
+use crate::files::{Result, told};
 
 /// Longest header of a safetensors file that is believed.
 const LONGEST_HEADER: u64 = 100_000_000;

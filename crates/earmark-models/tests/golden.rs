@@ -138,6 +138,14 @@ fn long_texts_are_cut_into_windows_and_pooled() {
 }
 
 #[test]
+fn a_text_of_no_tokens_has_a_vector() {
+    let folder = copy("gte-qwen2");
+    edit(&folder.path().join("tokenizer_config.json"), "\"add_eos_token\": true", "\"add_eos_token\": false");
+    let vectors = open(folder.path()).encode(&["", "the key"], Side::Memory).unwrap();
+    assert!(difference(&vectors[0], &[0.0; 32]) > 0.01 && vectors[0].iter().all(|value| value.is_finite()));
+}
+
+#[test]
 fn halved_weights_and_other_prefixes() {
     let options = |bfloat16, prefix: &str| ModelOptions {
         query_prefix: Some(prefix.to_owned()),

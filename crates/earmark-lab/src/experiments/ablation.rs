@@ -133,7 +133,7 @@ pub fn write_report(settings: &Settings, folder: &ResultFolder, provenance: &Pro
     std::fs::write(folder.file("summary.md"), &text)?;
     let readme = format!(
         "# Ablation of the `default` recipe\n\n{}- seeds: {:?}\n\nFiles: `summary.md` (tables), `rows.jsonl` (one line a run).\n",
-        provenance.markdown(),
+        provenance.markdown_after(&folder.readme()),
         settings.seed_list()
     );
     Ok(std::fs::write(folder.file("README.md"), readme)?)

@@ -1,7 +1,6 @@
 //! One file for each experiment; [`plan`] is what they share: runs that can be taken up again, rows, folders.
 
 pub mod ablation;
-pub mod locomo;
 pub mod paper;
 pub mod plan;
 pub mod recipe;

@@ -74,6 +74,11 @@ impl ResultFolder {
         self.0.join(name)
     }
 
+    /// README.md so far, empty in a new folder.
+    pub fn readme(&self) -> String {
+        std::fs::read_to_string(self.file("README.md")).unwrap_or_default()
+    }
+
     /// All runs so far.
     ///
     /// # Errors

@@ -27,7 +27,8 @@ pub fn write_report(settings: &Settings, folder: &ResultFolder, provenance: &Pro
     folder.tidy()?;
     let rows = folder.rows()?;
     std::fs::write(folder.file("summary.md"), summary_of(settings, folder, &rows)?)?;
-    std::fs::write(folder.file("README.md"), readme(settings, &rows, provenance))?;
+    let provenance = provenance.markdown_after(&folder.readme());
+    std::fs::write(folder.file("README.md"), readme(settings, &rows, &provenance))?;
     for (dataset, encoder) in groups(&rows) {
         draw(folder, &rows, &dataset, &encoder)?;
     }
@@ -115,14 +116,13 @@ fn state_words(folder: &ResultFolder, dataset: &str, encoder: &str) -> Result<St
     ))
 }
 
-fn readme(settings: &Settings, rows: &[Row], provenance: &Provenance) -> String {
+fn readme(settings: &Settings, rows: &[Row], provenance: &str) -> String {
     let mut text = format!(
         "# Recipe `default`\n\n\
          What the default recipe answers before and after learning from the labels of its own slates.\n\n\
-         {}- seeds: {:?}\n- split: {}\n- parameters: in every line of `rows.jsonl`\n\n\
+         {provenance}- seeds: {:?}\n- split: {}\n- parameters: in every line of `rows.jsonl`\n\n\
          Files: `summary.md` (tables), `rows.jsonl` (one line a run), `curve.jsonl` (the learned ranking after `n_train` \
          questions), figures.\n\n## What it shows\n\n",
-        provenance.markdown(),
         settings.seed_list(),
         settings.split.name(),
     );

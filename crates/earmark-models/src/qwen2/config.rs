@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use earmark::encode::parts::need_json;
 use serde::Deserialize;
 
-use crate::files::{Result, need_json};
+use crate::files::Result;
 
 /// The sizes of the model.
 #[derive(Debug, Clone, Deserialize)]

@@ -5,15 +5,15 @@ mod layers;
 
 use std::path::Path;
 
+use earmark::encode::parts::{Window, Windows, batches, read_json, read_tokenizer};
 use earmark::encode::{Encoder, Side};
 use serde::Deserialize;
 
 use self::config::Config;
 use self::layers::Layers;
-use crate::files::{Result, TokenizerConfig, check_vocabulary, read_json, read_tokenizer, told};
+use crate::files::{Result, TokenizerConfig, check_vocabulary, told};
 use crate::head::Head;
 use crate::options::ModelOptions;
-use crate::tokens::Tokens;
 use crate::weights::Weights;
 
 /// Most tokens of a window, whatever the model allows: the scores of one text are heads x tokens x tokens numbers.
@@ -29,16 +29,9 @@ const BATCH_TOKENS: usize = 1024;
 /// normalizes. What else is in a call moves the vector of a text by rounding only.
 pub struct Qwen2Encoder {
     model: String,
-    tokens: Tokens,
+    windows: Windows,
     layers: Layers,
     head: Head,
-}
-
-/// A piece of a text.
-struct Window {
-    text: usize,
-    ids: Vec<u32>,
-    weight: f32,
 }
 
 impl Qwen2Encoder {
@@ -51,25 +44,23 @@ impl Qwen2Encoder {
         load(model, folder, options).map_err(|reason| earmark::Error::Encoder { model: model.to_owned(), reason })
     }
 
-    fn windows(&self, texts: &[&str], side: Side) -> Result<Vec<Window>> {
-        let prefix = match side {
-            Side::Query => &self.head.query_prefix,
-            Side::Memory => &self.head.memory_prefix,
-        };
+    fn windows_of(&self, texts: &[&str], side: Side) -> Result<Vec<Window>> {
+        let prefix = self.head.prefixes.of(side);
         let mut all = Vec::new();
-        for (text, content) in texts.iter().enumerate() {
-            let windows = self.tokens.windows(&format!("{prefix}{content}"))?;
-            all.extend(windows.into_iter().map(|(ids, tokens)| Window { text, ids, weight: tokens.max(1) as f32 }));
+        for (position, text) in texts.iter().enumerate() {
+            all.extend(self.windows.of(position, &format!("{prefix}{text}"))?);
         }
+        // The layers need a token, even of a text that has none.
+        all.iter_mut().filter(|window| window.ids.is_empty()).for_each(|window| window.ids.push(0));
         Ok(all)
     }
 
     fn encode_here(&self, texts: &[&str], side: Side) -> Result<Vec<Vec<f32>>> {
-        let mut windows = self.windows(texts, side)?;
+        let mut windows = self.windows_of(texts, side)?;
         windows.sort_by_key(|window| std::cmp::Reverse(window.ids.len()));
         let mut sums = vec![vec![0.0; self.dimension()]; texts.len()];
         let mut weights = vec![0.0; texts.len()];
-        for batch in batches(&windows) {
+        for batch in batches(&windows, BATCH_TOKENS) {
             let ids: Vec<&[u32]> = batch.iter().map(|window| window.ids.as_slice()).collect();
             for (window, states) in batch.iter().zip(self.layers.run(&ids).map_err(told)?) {
                 let vector = self.head.vector(&states).map_err(told)?;
@@ -108,9 +99,10 @@ fn load(model: &str, folder: &Path, options: &ModelOptions) -> Result<Qwen2Encod
     check_vocabulary(&tokenizer, config.vocab_size)?;
     let tokenizer_config = TokenizerConfig::read(folder)?;
     let window = window(folder, &config, &tokenizer_config)?;
-    let tokens = Tokens::new(tokenizer, &tokenizer_config, window)?;
+    let end = tokenizer_config.end(&tokenizer)?;
+    let windows = Windows::new(tokenizer, end, window)?;
     let layers = Layers::read(&mut Weights::read(folder, options.bfloat16)?, config)?;
-    Ok(Qwen2Encoder { model: model.to_owned(), tokens, layers, head })
+    Ok(Qwen2Encoder { model: model.to_owned(), windows, layers, head })
 }
 
 /// Most tokens of a window: what sentence-transformers was told, else the tokenizer, within what the model allows.
@@ -123,21 +115,4 @@ fn window(folder: &Path, config: &Config, tokenizer: &TokenizerConfig) -> Result
     let file: File = read_json(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
     let limit = config.max_position_embeddings.min(LONGEST_WINDOW);
     Ok(file.max_seq_length.or(tokenizer.window()).unwrap_or(limit).min(limit))
-}
-
-/// Cuts windows into runs of at most [`BATCH_TOKENS`] tokens, or of one window.
-fn batches(windows: &[Window]) -> Vec<&[Window]> {
-    let mut batches = Vec::new();
-    let mut rest = windows;
-    while !rest.is_empty() {
-        let mut tokens = 0;
-        let fits = rest.iter().take_while(|window| {
-            tokens += window.ids.len();
-            tokens <= BATCH_TOKENS
-        });
-        let (batch, after) = rest.split_at(fits.count().max(1));
-        batches.push(batch);
-        rest = after;
-    }
-    batches
 }

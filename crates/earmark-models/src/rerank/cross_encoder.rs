@@ -5,10 +5,11 @@ use std::path::Path;
 use candle_core::{Device, Module, Tensor};
 use candle_nn::{Linear, linear};
 use candle_transformers::models::bert::{BertModel, Config};
+use earmark::encode::parts::{need_json, read_tokenizer};
 use tokenizers::{Tokenizer, TruncationParams, TruncationStrategy};
 
 use super::{Error, Reranker};
-use crate::files::{Result, TokenizerConfig, check_vocabulary, need_json, read_tokenizer, told};
+use crate::files::{Result, TokenizerConfig, check_vocabulary, told};
 use crate::weights::Weights;
 
 /// A BERT classifier of one output; the score of a pair is its logit. A pair longer than the window loses tokens of

@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use candle_core::{Device, Tensor};
 use candle_nn::ops::log_softmax;
 use candle_transformers::models::t5::{Config, T5ForConditionalGeneration};
+use earmark::encode::parts::{need_json, read_tokenizer};
 use tokenizers::Tokenizer;
 
 use super::{Error, Reranker};
-use crate::files::{Result, check_vocabulary, need_json, read_tokenizer, told};
+use crate::files::{Result, check_vocabulary, told};
 use crate::weights::Weights;
 
 /// Most tokens of a pair, as in training.

@@ -97,6 +97,11 @@ impl EmbeddingCache {
         &self.path
     }
 
+    /// Whether the vector of a text is there.
+    pub fn contains(&self, text: &str, side: Side) -> bool {
+        self.index.contains_key(&self.key(text, side))
+    }
+
     /// The vector of a text, if it is there.
     pub fn get(&self, text: &str, side: Side) -> Option<Vec<f32>> {
         self.vector(&self.key(text, side))
@@ -328,7 +333,9 @@ mod tests {
         let (folder, encoder) = (tempfile::tempdir().unwrap(), Counting::default());
         let mut cache = EmbeddingCache::open(folder.path(), &encoder, Precision::F16).unwrap();
         for (side, sign) in [(Side::Query, -1.0), (Side::Memory, 1.0)] {
+            assert!(!cache.contains("a", side));
             let vectors = encode_all(&encoder, &mut cache, &["a"], side, &mut |_, _| {}).unwrap();
+            assert!(cache.contains("a", side));
             assert_eq!(vectors, [[f16::from_f32(1.1).to_f32(), sign, 0.5]]);
         }
         assert_eq!(cache.len(), 2);

@@ -12,7 +12,7 @@ mod remote;
 #[cfg(feature = "cache")]
 pub use cache::{EmbeddingCache, Precision, encode_all};
 #[cfg(feature = "local")]
-pub use local::{Local, LocalOptions, StaticVectors, find_model, open_local};
+pub use local::{Local, LocalOptions, StaticVectors, find_model, open_local, parts};
 #[cfg(feature = "remote")]
 pub use remote::{Remote, RemoteOptions};
 

@@ -18,6 +18,8 @@ pub enum Part {
     Queries,
     /// The same by critic calls.
     Calls,
+    /// Bars, and learning curves by training queries.
+    BarsAndQueries,
     /// Gains by encoder.
     Sizes,
     /// Time by stage.
@@ -51,7 +53,7 @@ pub struct Experiment {
 impl Experiment {
     /// Whether learning curves are drawn; testing at every point of one costs more than training.
     pub fn has_curves(&self) -> bool {
-        matches!(self.part, Part::Queries | Part::Calls | Part::Sizes)
+        matches!(self.part, Part::Queries | Part::BarsAndQueries | Part::Calls | Part::Sizes)
     }
 }
 
@@ -168,6 +170,16 @@ pub const TABLE_10: Experiment = Experiment {
     methods: reranked,
     stores: DIALOGUES,
     part: Part::Reranker,
+};
+
+/// The experiment of [`locomo`](super::locomo), which takes several learning rates.
+pub const LOCOMO: Experiment = Experiment {
+    name: "locomo",
+    title: "Tables 2 and 3: LoCoMo",
+    shows: "The retrieval columns of both tables, and the learning curve of Fig. 3.",
+    methods: methods::paper,
+    stores: DIALOGUES,
+    part: Part::BarsAndQueries,
 };
 
 /// The experiment of [`table9`](super::table9), which needs a language model.

@@ -2,7 +2,7 @@
 //!
 //! An [`Experiment`] is a named list of methods and what is reported of them; [`catalogue`] holds them all, [`lab`]
 //! finds the questions and their candidates, [`Run`] runs what a result folder lacks, [`report`] writes what it says.
-//! [`table9`] and [`answering`] are apart from these: they need a language model.
+//! [`table9`] and [`answering`] are apart from these: they need a language model. [`locomo`] chooses a learning rate first.
 
 pub mod answering;
 pub mod answering_report;
@@ -11,6 +11,7 @@ pub mod efficiency;
 pub mod geometry;
 pub mod lab;
 pub mod latency;
+pub mod locomo;
 pub mod matrix;
 pub mod report;
 pub mod reported;

@@ -108,20 +108,17 @@ fn section(experiment: &Experiment, folder: &ResultFolder, group: &Group, names:
         text.push('\n');
     }
     text.push_str(&summary::table(rows, encoder, names, "only-retriever", paper));
-    match experiment.part {
-        Part::Bars | Part::Latency | Part::Sizes | Part::Reranker => {
-            draw_bars(experiment, folder, group, names)?;
-            let _ = write!(text, "\n![methods]({})\n", group.file("methods"));
+    if matches!(experiment.part, Part::Bars | Part::BarsAndQueries | Part::Latency | Part::Sizes | Part::Reranker) {
+        draw_bars(experiment, folder, group, names)?;
+        let _ = write!(text, "\n![methods]({})\n", group.file("methods"));
+    }
+    if matches!(experiment.part, Part::Queries | Part::BarsAndQueries | Part::Calls) {
+        let _ = write!(text, "\n{}", efficiency::table(experiment.part, &group.curve, rows, names));
+        let _ = write!(text, "\n{}", efficiency::paper(experiment.part));
+        for (family, names) in families(names) {
+            draw_curves(experiment, folder, group, family, &names)?;
+            let _ = write!(text, "\n![curves]({})\n", group.file(family));
         }
-        Part::Queries | Part::Calls => {
-            let _ = write!(text, "\n{}", efficiency::table(experiment.part, &group.curve, rows, names));
-            let _ = write!(text, "\n{}", efficiency::paper(experiment.part));
-            for (family, names) in families(names) {
-                draw_curves(experiment, folder, group, family, &names)?;
-                let _ = write!(text, "\n![curves]({})\n", group.file(family));
-            }
-        }
-        Part::Stores | Part::Geometry | Part::Choices => {}
     }
     if experiment.part == Part::Latency {
         text.push_str(&latency::section(&latency::read(folder)?, dataset, encoder));
@@ -294,8 +291,7 @@ pub(super) fn write_readme(
     files: &str,
     provenance: &Provenance,
 ) -> Result<()> {
-    let path = folder.file("README.md");
-    let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut text = folder.readme();
     if text.is_empty() {
         text = format!("# {}, recipe `paper`\n\n{}\n\nFiles: {files}\n", experiment.title, experiment.shows);
     }
@@ -306,5 +302,5 @@ pub(super) fn write_readme(
         options.seed_list(),
         options.split.name()
     );
-    Ok(std::fs::write(path, text)?)
+    Ok(std::fs::write(folder.file("README.md"), text)?)
 }

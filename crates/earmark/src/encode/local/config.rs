@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::checkpoint::Result;
+use super::folder::{Module, Prefixes, read_json, read_pooling};
 
 /// `config.json`, as far as an encoder needs it.
 #[derive(Debug, Clone, Deserialize)]
@@ -103,6 +103,8 @@ pub(super) enum Pooling {
     Cls,
 }
 
+const POOLINGS: [(&str, Pooling); 2] = [("mean", Pooling::Mean), ("cls", Pooling::Cls)];
+
 /// What the files of sentence-transformers add; without them the mean is taken and not normalized.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Head {
@@ -110,8 +112,7 @@ pub(super) struct Head {
     pub(super) normalize: bool,
     /// Most tokens of one window, special ones included.
     pub(super) window: usize,
-    pub(super) query_prefix: String,
-    pub(super) memory_prefix: String,
+    pub(super) prefixes: Prefixes,
 }
 
 impl Head {
@@ -122,13 +123,12 @@ impl Head {
             pooling: Pooling::Mean,
             normalize: false,
             window: read_window(folder, config)?,
-            query_prefix: String::new(),
-            memory_prefix: String::new(),
+            prefixes: Prefixes::read(folder, &["query"])?,
         };
         for module in &modules {
-            match module.kind.rsplit('.').next().unwrap_or_default() {
+            match module.kind() {
                 "Transformer" => {}
-                "Pooling" => head.pooling = read_pooling(&folder.join(&module.path).join("config.json"))?,
+                "Pooling" => head.pooling = read_pooling(&folder.join(&module.path).join("config.json"), &POOLINGS)?,
                 "Normalize" => head.normalize = true,
                 other => {
                     return Err(format!(
@@ -138,35 +138,8 @@ impl Head {
                 }
             }
         }
-        head.set_prefixes(read_json(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default());
         Ok(head)
     }
-
-    fn set_prefixes(&mut self, file: PromptFile) {
-        let default = file.default_prompt_name.unwrap_or_default();
-        let find = |names: &[&str]| {
-            let prompts = names.iter().find_map(|name| file.prompts.get(*name).and_then(|prompt| prompt.as_str()));
-            prompts.unwrap_or_default().to_owned()
-        };
-        self.query_prefix = find(&["query", &default]);
-        self.memory_prefix = find(&["document", "passage", "corpus", &default]);
-    }
-}
-
-#[derive(Deserialize)]
-struct Module {
-    #[serde(default)]
-    path: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Default, Deserialize)]
-struct PromptFile {
-    #[serde(default)]
-    prompts: serde_json::Map<String, serde_json::Value>,
-    #[serde(default)]
-    default_prompt_name: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -184,29 +157,6 @@ fn read_window(folder: &Path, config: &ModelConfig) -> Result<usize> {
     let tokenizer: WindowFile = read_json(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let window = own.max_seq_length.or(tokenizer.model_max_length.map(|length| length as usize));
     Ok(window.filter(|window| *window > 2).unwrap_or(limit).min(limit))
-}
-
-fn read_pooling(path: &Path) -> Result<Pooling> {
-    let file: serde_json::Map<String, serde_json::Value> =
-        read_json(path)?.ok_or_else(|| format!("{} is missing", path.display()))?;
-    let newer = file.get("pooling_mode").and_then(|mode| mode.as_str());
-    let on = file.iter().filter(|(key, value)| key.starts_with("pooling_mode_") && **value == true);
-    let modes: Vec<&str> = newer.into_iter().chain(on.map(|(key, _)| &key["pooling_mode_".len()..])).collect();
-    match modes[..] {
-        ["mean_tokens" | "mean"] => Ok(Pooling::Mean),
-        ["cls_token" | "cls"] => Ok(Pooling::Cls),
-        _ => Err(format!("{}: pooling {modes:?} is not supported, only mean or cls", path.display())),
-    }
-}
-
-/// A JSON file, or nothing when it is not there.
-pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{}: {error}", path.display())),
-    };
-    serde_json::from_str(&text).map(Some).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -253,8 +203,7 @@ mod tests {
             pooling: Pooling::Cls,
             normalize: true,
             window: 256,
-            query_prefix: "ask: ".into(),
-            memory_prefix: "text: ".into(),
+            prefixes: Prefixes { query: "ask: ".into(), memory: "text: ".into() },
         };
         assert_eq!(head, Ok(expected));
     }

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use hf_hub::api::sync::{ApiBuilder, ApiRepo};
 use hf_hub::{Cache, CacheRepo};
 
-use serde::Deserialize;
-
 use super::checkpoint::Result;
-use super::config::read_json;
+use super::folder::{Module, read_json};
 
 /// Files that a model may have; they and what `modules.json` names come before the weights, so that a cache with
 /// weights has them all.
@@ -79,12 +77,6 @@ fn download(repo: &ApiRepo) -> Result<PathBuf> {
 fn module_folders(path: &Path) -> Result<Vec<String>> {
     let modules: Vec<Module> = read_json(path)?.unwrap_or_default();
     Ok(modules.into_iter().map(|module| module.path).filter(|path| !path.is_empty()).collect())
-}
-
-#[derive(Deserialize)]
-struct Module {
-    #[serde(default)]
-    path: String,
 }
 
 /// Whether a file is one of a module's: its settings, or its weights in the format that is safe to read.

@@ -5,6 +5,7 @@ mod buffer;
 mod checkpoint;
 mod config;
 mod elementwise;
+mod folder;
 #[cfg(feature = "hub")]
 mod hub;
 mod matrix;
@@ -19,17 +20,23 @@ mod transformer;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use tokenizers::Tokenizer;
 
 use self::checkpoint::Checkpoint;
 use self::config::{Head, ModelConfig, Pooling};
-use self::tokens::{Window, Windows};
+use self::tokens::{Window, Windows, batches, read_tokenizer};
 use self::transformer::{States, Transformer};
 use super::{Encoder, Side};
 use crate::error::{Error, Result};
 use crate::vector;
 
 pub use self::static_vectors::StaticVectors;
+
+/// What a runtime of other models shares with this one: the small files of a model folder, and texts as windows of
+/// tokens. What goes wrong is told in words, without the model's name.
+pub mod parts {
+    pub use super::folder::{Module, Prefixes, need_json, read_json, read_pooling};
+    pub use super::tokens::{Window, Windows, batches, read_tokenizer};
+}
 
 /// Most tokens that pass through the layers together: enough to use each weight many times while it is in the
 /// cache, few enough for the activations to stay there.
@@ -119,18 +126,13 @@ impl Local {
     pub fn from_folder(model: &str, folder: &Path, options: &LocalOptions) -> Result<Self> {
         let error = |reason| Error::Encoder { model: model.to_owned(), reason };
         let (windows, transformer, mut head) = load(folder).map_err(error)?;
-        let own = |prefix: &mut String, set: &Option<String>| set.iter().for_each(|set| set.clone_into(prefix));
-        own(&mut head.query_prefix, &options.query_prefix);
-        own(&mut head.memory_prefix, &options.memory_prefix);
+        head.prefixes = head.prefixes.with(&options.query_prefix, &options.memory_prefix);
         let threads = thread_pool(options.threads).map_err(error)?;
         Ok(Local { model: model.to_owned(), windows, transformer, head, threads })
     }
 
     fn windows_of(&self, texts: &[&str], side: Side) -> checkpoint::Result<Vec<Window>> {
-        let prefix = match side {
-            Side::Query => &self.head.query_prefix,
-            Side::Memory => &self.head.memory_prefix,
-        };
+        let prefix = self.head.prefixes.of(side);
         let cut = |(position, text): (usize, &&str)| match prefix.is_empty() {
             true => self.windows.of(position, text),
             false => self.windows.of(position, &format!("{prefix}{text}")),
@@ -145,7 +147,7 @@ impl Local {
     fn encode_here(&self, texts: &[&str], side: Side) -> checkpoint::Result<Vec<Vec<f32>>> {
         let mut windows = self.windows_of(texts, side)?;
         windows.sort_by_key(|window| std::cmp::Reverse(window.ids.len()));
-        let batches = batches(&windows);
+        let batches = batches(&windows, BATCH_TOKENS);
         let threads = self.threads.as_ref().map_or(1, rayon::ThreadPool::current_num_threads);
         let inner = if batches.len() < threads { threads } else { 1 };
         let vectors: Vec<Vec<Vec<f32>>> = match self.threads {
@@ -245,16 +247,7 @@ fn load(folder: &Path) -> checkpoint::Result<(Windows, Transformer, Head)> {
         ));
     }
     let transformer = Transformer::read(&Checkpoint::open(folder)?, &config, head.window)?;
-    Ok((Windows::new(tokenizer, head.window)?, transformer, head))
-}
-
-/// `tokenizer.json` of a folder.
-fn read_tokenizer(folder: &Path) -> checkpoint::Result<Tokenizer> {
-    let path = folder.join("tokenizer.json");
-    if !path.is_file() {
-        return Err(format!("{} is missing; save the tokenizer in its fast form", path.display()));
-    }
-    Tokenizer::from_file(&path).map_err(|error| format!("{}: {error}", path.display()))
+    Ok((Windows::new(tokenizer, None, head.window)?, transformer, head))
 }
 
 /// None for one thread, which then is the caller's own.
@@ -264,23 +257,6 @@ fn thread_pool(threads: Option<usize>) -> checkpoint::Result<Option<rayon::Threa
         return Ok(None);
     }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(Some).map_err(|error| error.to_string())
-}
-
-/// Cuts windows, longest first, into runs of at most [`BATCH_TOKENS`] tokens.
-fn batches(windows: &[Window]) -> Vec<&[Window]> {
-    let mut batches = Vec::new();
-    let mut rest = windows;
-    while !rest.is_empty() {
-        let mut tokens = 0;
-        let fits = rest.iter().take_while(|window| {
-            tokens += window.ids.len();
-            tokens <= BATCH_TOKENS
-        });
-        let (batch, after) = rest.split_at(fits.count().max(1));
-        batches.push(batch);
-        rest = after;
-    }
-    batches
 }
 
 fn add_scaled(sum: &mut [f32], values: &[f32], scale: f32) {

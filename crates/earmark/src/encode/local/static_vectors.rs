@@ -4,9 +4,10 @@ use std::path::Path;
 
 use tokenizers::Tokenizer;
 
+use super::add_scaled;
 use super::checkpoint::{self, Checkpoint};
-use super::config::read_json;
-use super::{add_scaled, read_tokenizer};
+use super::folder::read_json;
+use super::tokens::read_tokenizer;
 use crate::encode::{Encoder, Side};
 use crate::error::{Error, Result};
 use crate::vector;
@@ -80,9 +81,7 @@ fn load(model: &str, folder: &Path) -> checkpoint::Result<StaticVectors> {
     };
     let shape = file.shape(name)?;
     let (dimension, table) = (shape[1], file.read(name, shape)?);
-    let mut tokenizer = read_tokenizer(folder)?;
-    tokenizer.with_padding(None);
-    tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
+    let tokenizer = read_tokenizer(folder)?;
     let unknown = tokenizer.token_to_id("[UNK]").filter(|_| folder.join("config.json").is_file());
     Ok(StaticVectors { model: model.to_owned(), tokenizer, table, dimension, unknown })
 }

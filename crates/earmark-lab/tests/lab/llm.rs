@@ -4,92 +4,35 @@ use std::cell::Cell;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use earmark::Params;
 use earmark::chat::{Chat, LlmOptions, Prompt, Reply};
 use earmark::recall::{Candidate, Label};
 use earmark_lab::candidates;
-use earmark_lab::data::{Bank, Dataset, LabMemory, Question};
+use earmark_lab::data::Stores;
 use earmark_lab::experiments::paper::answering::{self, Answering};
 use earmark_lab::experiments::paper::table9::{self, Critics};
-use earmark_lab::experiments::paper::{Lab, Options, Source, answering_report, table9_report};
+use earmark_lab::experiments::paper::{Lab, answering_report, table9_report};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::llm::Llm;
 use earmark_lab::llm_critic::{Asking, LlmCritic, Tally};
 use earmark_lab::report::Provenance;
-use earmark_lab::split::SplitKind;
 use earmark_lab::text::MemoryText;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-const THINGS: [&str; 10] = ["boat", "kite", "oboe", "tent", "sled", "drum", "vase", "lamp", "harp", "wok"];
-
-/// Two people who bought ten things each, and a question for each thing.
-fn made_up() -> Dataset {
-    let memory = |name: &str, thing: &str| LabMemory {
-        id: thing.into(),
-        text: format!("I bought a {thing}.").into(),
-        caption: None,
-        author: Some(name.into()),
-        session: None,
-        date: Some("8 May, 2023".into()),
-        occurred_at: None,
-        kind: None,
-    };
-    let mut dataset = Dataset { name: String::new(), banks: Vec::new(), questions: Vec::new() };
-    for (bank, name) in ["Ada", "Ben"].into_iter().enumerate() {
-        dataset.questions.extend(THINGS.iter().enumerate().map(|(row, thing)| Question {
-            id: format!("{name}/{thing}"),
-            bank,
-            text: format!("What did {name} buy, a {thing}?"),
-            gold: vec![row],
-            answer: Some(format!("the {thing}")),
-            category: Some(if row % 2 == 0 { "single-hop" } else { "temporal" }.into()),
-            date: None,
-            conversation: name.into(),
-        }));
-        let memories = THINGS.iter().map(|thing| memory(name, thing)).collect();
-        dataset.banks.push(Bank { name: name.into(), memories });
-    }
-    dataset
-}
-
-/// Letters of the text, each a dimension: alike texts have alike vectors.
-fn letters(text: &str) -> Vec<f32> {
-    let mut vector = vec![0.0; 26];
-    for byte in text.bytes().map(|byte| byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase) {
-        vector[usize::from(byte - b'a')] += 1.0;
-    }
-    vector
-}
-
-fn options() -> Options {
-    Options {
-        sets: vec!["locomo".into()],
-        encoders: vec!["letters".into()],
-        params: Params { candidates: 8, ..Params::paper() },
-        seeds: 1,
-        split: SplitKind::Random,
-        memory_text: None,
-        quick: false,
-    }
-}
+use super::{THINGS, letters, made_up, options, source};
 
 fn lab() -> Lab<'static> {
-    Lab::new(Source {
-        load: Box::new(|_| Ok(made_up())),
-        encode: Box::new(|_, texts, _| Ok(texts.iter().map(|text| letters(text)).collect())),
-        encode_live: Box::new(|_, texts, _| Ok(texts.iter().map(|text| letters(text)).collect())),
-        reranker: None,
-    })
+    Lab::new(source(|setting| Ok(made_up(setting.stores)), Rc::default()))
 }
 
 /// A model that knows what is asked for: it cites the note of the thing, says yes to it, names it where it stands in the
 /// notes, and judges by equality.
 fn knowing(user: &str) -> &'static str {
-    let thing = THINGS.iter().find(|thing| user.contains(&format!("a {thing}?"))).copied().unwrap_or("?");
+    let thing = THINGS.iter().find(|thing| user.contains(&format!("the {thing}?"))).copied().unwrap_or("?");
     let bought = format!("I bought a {thing}.");
     let said = |head: &str| user.lines().find_map(|line| line.strip_prefix(head)).unwrap_or_default().to_owned();
     if user.contains("\nReference: ") {
@@ -175,7 +118,7 @@ fn table9_end_to_end() {
     let (cache, results) = (work.path().join("cache"), work.path().join("results"));
     let run = || {
         let (llm, folder) = (open(&url, &cache), ResultFolder::open(&results).unwrap());
-        let (critics, options) = (critics(&llm), options());
+        let (critics, options) = (critics(&llm), options(1));
         let ran = table9::run(&critics, &options, &lab(), &folder, &ProgressBar::hidden()).unwrap();
         let provenance = Provenance::here("earmark-lab table9".into());
         table9_report::write(&critics, &options, &folder, ran.then_some(&provenance)).unwrap();
@@ -220,9 +163,9 @@ fn other_settings_need_another_folder() {
     let (url, _) = serve();
     let (llm, folder) = (open(&url, work.path()), ResultFolder::open(&work.path().join("results")).unwrap());
     let critics = Critics { askings: Vec::new(), ..critics(&llm) };
-    table9::run(&critics, &options(), &lab(), &folder, &ProgressBar::hidden()).unwrap();
+    table9::run(&critics, &options(1), &lab(), &folder, &ProgressBar::hidden()).unwrap();
     let more = Critics { questions: 7, ..critics };
-    let message = table9::run(&more, &options(), &lab(), &folder, &ProgressBar::hidden()).unwrap_err().to_string();
+    let message = table9::run(&more, &options(1), &lab(), &folder, &ProgressBar::hidden()).unwrap_err().to_string();
     assert!(message.contains("simulated") && message.contains("--name"), "{message}");
 }
 
@@ -231,7 +174,7 @@ fn an_endpoint_without_log_probabilities_is_told_so() {
     let work = tempfile::tempdir().unwrap();
     let ask = |_: &Prompt| Ok(Reply { text: "Yes".into(), ..Reply::default() });
     let llm = Llm::open(work.path(), "m", "", Box::new(ask)).unwrap();
-    let dataset = made_up();
+    let dataset = made_up(Stores::Dialogues);
     let mut encode = |texts: &[&str], _| Ok(texts.iter().map(|text| letters(text)).collect());
     let cases = candidates::find(&dataset, MemoryText::Speaker, 5, &mut encode).unwrap();
     let critic = |asking| LlmCritic { llm: &llm, asking, threshold: 0.0, dataset: &dataset, cases: &cases };
@@ -247,7 +190,7 @@ fn an_endpoint_without_log_probabilities_is_told_so() {
 fn answers_end_to_end() {
     let work = tempfile::tempdir().unwrap();
     let (url, calls) = serve();
-    let (options, lab, cache) = (options(), lab(), work.path().join("cache"));
+    let (options, lab, cache) = (options(1), lab(), work.path().join("cache"));
     let folder = ResultFolder::open(&work.path().join("results")).unwrap();
     let answers_of = Cell::new(0);
     let run = |questions: usize| {
@@ -267,7 +210,7 @@ fn answers_end_to_end() {
     run(3);
     assert_eq!((answers_of.get(), calls.load(Relaxed)), (15, asked));
 
-    let dataset = made_up();
+    let dataset = made_up(Stores::Dialogues);
     for answer in answering::read(&folder).unwrap() {
         let question = dataset.questions.iter().find(|question| question.id == answer.question).unwrap();
         assert_eq!(answer.category, question.category);

@@ -1,68 +1,17 @@
-//! Every experiment of the paper from the set to the figures, on a tiny made-up set with made-up vectors.
+//! Every experiment of the paper.
 
 use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::Result;
 use earmark::Params;
-use earmark::encode::Side;
-use earmark_lab::data::{Bank, Dataset, LabMemory, Question, Stores};
-use earmark_lab::experiments::paper::{Lab, Options, Reranking, Run, Setting, Source, catalogue, report};
+use earmark_lab::experiments::paper::{Lab, Options, Reranking, Run, Source, catalogue, report};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::report::Provenance;
-use earmark_lab::split::SplitKind;
 use indicatif::ProgressBar;
 
-const THINGS: [&str; 10] = ["boat", "kite", "oboe", "tent", "sled", "drum", "vase", "lamp", "harp", "wok"];
-const TYPES: [&str; 4] = ["single-hop", "multi-hop", "temporal", "open-domain"];
-
-fn memory(author: &str, text: String, kind: &str) -> LabMemory {
-    LabMemory {
-        id: text.clone(),
-        text: text.into(),
-        caption: None,
-        author: Some(author.into()),
-        session: None,
-        date: Some("8 May, 2023".into()),
-        occurred_at: None,
-        kind: Some(kind.into()),
-    }
-}
-
-/// Two people who bought ten things each; a question for each thing, whose gold is what was said or noted of it.
-fn made_up(stores: Stores) -> Dataset {
-    let mut dataset = Dataset { name: String::new(), banks: Vec::new(), questions: Vec::new() };
-    for (bank, name) in ["Ada", "Ben"].into_iter().enumerate() {
-        let said = THINGS.iter().map(|thing| memory(name, format!("I bought a {thing}."), "episodic"));
-        let noted = THINGS.iter().map(|thing| memory(name, format!("{name} owns a {thing}."), "semantic"));
-        let mut memories = Vec::new();
-        memories.extend(said.filter(|_| stores != Stores::Observations));
-        memories.extend(noted.filter(|_| stores != Stores::Dialogues));
-        for (index, thing) in THINGS.iter().enumerate() {
-            dataset.questions.push(Question {
-                id: format!("{name}/{thing}"),
-                bank,
-                text: format!("When did {name} buy the {thing}?"),
-                gold: (0..memories.len()).filter(|row| row % THINGS.len() == index).collect(),
-                category: Some(TYPES[index % 4].into()),
-                answer: Some(format!("{name} bought it.")),
-                date: None,
-                conversation: name.into(),
-            });
-        }
-        dataset.banks.push(Bank { name: name.into(), memories });
-    }
-    dataset
-}
-
-/// Letters of the text, each a dimension: alike texts have alike vectors.
-fn letters(text: &str) -> Vec<f32> {
-    let mut vector = vec![0.0; 26];
-    for byte in text.bytes().map(|byte| byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase) {
-        vector[usize::from(byte - b'a')] += 1.0;
-    }
-    vector
-}
+use super::{made_up, options, source};
 
 /// A reranker that knows what is asked for: the last word of the question.
 fn knowing(query: &str, texts: &[&str]) -> Result<Vec<f32>> {
@@ -70,31 +19,12 @@ fn knowing(query: &str, texts: &[&str]) -> Result<Vec<f32>> {
     Ok(texts.iter().map(|text| f32::from(u8::from(text.contains(thing)))).collect())
 }
 
-fn options() -> Options {
-    Options {
-        sets: vec!["locomo".into()],
-        encoders: vec!["models/letters".into()],
-        params: Params { candidates: 8, ..Params::paper() },
-        seeds: 2,
-        split: SplitKind::Random,
-        memory_text: None,
-        quick: false,
-    }
-}
-
 /// Runs an experiment in a folder named after it; returns how many texts were encoded.
 fn run(name: &str, options: &Options, results: &Path, earlier: &[ResultFolder]) -> Result<(ResultFolder, usize)> {
-    let encoded = Cell::new(0);
-    let encode = |_: &Setting, texts: &[&str], _: Side| {
-        encoded.set(encoded.get() + texts.len());
-        Ok(texts.iter().map(|text| letters(text)).collect())
-    };
-    let lab = Lab::new(Source {
-        load: Box::new(|setting| Ok(made_up(setting.stores))),
-        encode: Box::new(encode),
-        encode_live: Box::new(encode),
-        reranker: Some(Reranking { depth: 10, score: Box::new(knowing) }),
-    });
+    let encoded = Rc::new(Cell::new(0));
+    let source = source(|setting| Ok(made_up(setting.stores)), encoded.clone());
+    let reranker = Some(Reranking { depth: 10, score: Box::new(knowing) });
+    let lab = Lab::new(Source { reranker, ..source });
     let experiment = catalogue::find(name).unwrap();
     let folder = ResultFolder::open(&results.join(name))?;
     let ran = Run { experiment, options, lab: &lab }.run(&folder, earlier, &ProgressBar::hidden())?;
@@ -106,7 +36,7 @@ fn run(name: &str, options: &Options, results: &Path, earlier: &[ResultFolder]) 
 /// Runs an experiment twice: its summary and figures hold `words`, and the second time nothing is left to do.
 fn check(name: &str, rows: usize, figures: &[&str], words: &[&str]) {
     let work = tempfile::tempdir().unwrap();
-    let (folder, _) = run(name, &options(), work.path(), &[]).unwrap();
+    let (folder, _) = run(name, &options(2), work.path(), &[]).unwrap();
     assert_eq!(folder.rows().unwrap().len(), rows, "{name}: one row for each method, seed and store");
     let readme = std::fs::read_to_string(folder.file("README.md")).unwrap();
     assert!(readme.contains(&format!("earmark-lab {name}")) && readme.contains("commit"), "{readme}");
@@ -119,7 +49,7 @@ fn check(name: &str, rows: usize, figures: &[&str], words: &[&str]) {
         assert!(svg.contains("letters") && summary.contains(&format!("({figure})")), "{name}: {figure}");
     }
     let before = std::fs::read_to_string(folder.file("rows.jsonl")).unwrap();
-    let (folder, encoded) = run(name, &options(), work.path(), &[]).unwrap();
+    let (folder, encoded) = run(name, &options(2), work.path(), &[]).unwrap();
     assert_eq!(encoded, 0, "{name}: nothing is left to do");
     assert_eq!(std::fs::read_to_string(folder.file("rows.jsonl")).unwrap(), before);
     assert_eq!(std::fs::read_to_string(folder.file("README.md")).unwrap(), readme);
@@ -139,7 +69,7 @@ fn table3() {
 fn table10() {
     check("table10", 6 * 2, &["methods-locomo-letters.svg"], &["| reranker-ear-explorer |", "62.08", "61.46"]);
     let work = tempfile::tempdir().unwrap();
-    let (folder, _) = run("table10", &options(), work.path(), &[]).unwrap();
+    let (folder, _) = run("table10", &options(2), work.path(), &[]).unwrap();
     let rows = folder.rows().unwrap();
     let of = |method: &str| -> Vec<f64> {
         rows.iter().filter(|row| row.key.method == method).map(|row| row.scores.recall_at_5).collect()
@@ -213,13 +143,13 @@ fn no_experiment_is_untested() {
 #[test]
 fn runs_of_an_earlier_experiment_are_taken_over_where_the_settings_are_the_same() {
     let work = tempfile::tempdir().unwrap();
-    let (table3, _) = run("table3", &options(), work.path(), &[]).unwrap();
-    let (table2, encoded) = run("table2", &options(), work.path(), std::slice::from_ref(&table3)).unwrap();
+    let (table3, _) = run("table3", &options(2), work.path(), &[]).unwrap();
+    let (table2, encoded) = run("table2", &options(2), work.path(), std::slice::from_ref(&table3)).unwrap();
     assert_eq!((table2.rows().unwrap().len(), encoded), (4 * 2, 0));
     let ear = |folder: &ResultFolder| folder.rows().unwrap().into_iter().find(|row| row.key.method == "ear").unwrap();
     assert_eq!(ear(&table2), ear(&table3));
 
-    let other = Options { params: Params { baseline: 0.0, ..options().params }, ..options() };
+    let other = Options { params: Params { baseline: 0.0, ..options(2).params }, ..options(2) };
     let fresh = tempfile::tempdir().unwrap();
     let (folder, encoded) = run("table2", &other, fresh.path(), &[table3]).unwrap();
     assert!(encoded > 0);
@@ -229,7 +159,7 @@ fn runs_of_an_earlier_experiment_are_taken_over_where_the_settings_are_the_same(
 #[test]
 fn a_pool_of_two_stores_is_balanced_and_counted_by_store() {
     let work = tempfile::tempdir().unwrap();
-    let (folder, _) = run("stores", &options(), work.path(), &[]).unwrap();
+    let (folder, _) = run("stores", &options(2), work.path(), &[]).unwrap();
     let both: Vec<_> = folder.rows().unwrap().into_iter().filter(|row| row.key.dataset == "locomo-both").collect();
     assert_eq!(both.len(), 3 * 2);
     for row in both {
@@ -244,7 +174,7 @@ fn a_pool_of_two_stores_is_balanced_and_counted_by_store() {
 
 #[test]
 fn other_sets_have_one_store() {
-    let options = Options { sets: vec!["longmemeval".into()], ..options() };
+    let options = Options { sets: vec!["longmemeval".into()], ..options(2) };
     assert!(options.settings(catalogue::find("stores").unwrap()).is_empty());
     assert_eq!(options.settings(catalogue::find("table2").unwrap()).len(), 1);
 }

@@ -1,20 +1,18 @@
-//! The LoCoMo experiment from the file to the figures, on a tiny made-up set with made-up vectors.
+//! Tables 2 and 3 on LoCoMo, from the file on.
 
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 
-use earmark::Params;
-use earmark::encode::Side;
 use earmark_lab::data;
-use earmark_lab::experiments::locomo::{self, Settings};
+use earmark_lab::experiments::paper::{Lab, locomo};
 use earmark_lab::experiments::plan::ResultFolder;
 use earmark_lab::experiments::select;
 use earmark_lab::report::Provenance;
-use earmark_lab::split::SplitKind;
-use earmark_lab::text::MemoryText;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-const THINGS: [&str; 10] = ["boat", "kite", "oboe", "tent", "sled", "drum", "vase", "lamp", "harp", "wok"];
+use super::{THINGS, options, source};
 
 /// Two conversations; turn t of session 1 tells that something was bought, and one question asks for each.
 fn write_set(folder: &Path) {
@@ -32,41 +30,16 @@ fn write_set(folder: &Path) {
     std::fs::write(folder.join("locomo/locomo10.json"), set.to_string()).unwrap();
 }
 
-/// Letters of the text, each a dimension: alike texts have alike vectors.
-fn letters(text: &str) -> Vec<f32> {
-    let mut vector = vec![0.0; 26];
-    for byte in text.bytes().map(|byte| byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase) {
-        vector[usize::from(byte - b'a')] += 1.0;
-    }
-    vector
-}
-
-fn settings() -> Settings {
-    let params = Params { candidates: 8, ..Params::paper() };
-    Settings {
-        params,
-        learning_rates: vec![1e-3],
-        seeds: 2,
-        split: SplitKind::Random,
-        memory_text: MemoryText::Speaker,
-        quick: false,
-    }
-}
-
-fn run(data: &Path, results: &Path, settings: &Settings) -> anyhow::Result<usize> {
-    let mut dataset = data::load(data, "locomo")?;
-    let dropped = dataset.drop_without_gold();
-    let folder = ResultFolder::open(results)?;
-    let mut encoded = 0;
-    let mut encode = |texts: &[&str], _: Side| {
-        encoded += texts.len();
-        Ok(texts.iter().map(|text| letters(text)).collect())
-    };
-    let ran = locomo::run(settings, &folder, &dataset, "letters", &mut encode, &ProgressBar::hidden())?;
+/// Runs with the best of `rates`; returns how many texts were encoded.
+fn run(data: &Path, results: &Path, rates: &[f32]) -> anyhow::Result<usize> {
+    let encoded = Rc::new(Cell::new(0));
+    let lab = Lab::new(source(|setting| data::load(data, &setting.set), encoded.clone()));
+    let (options, folder) = (options(2), ResultFolder::open(results)?);
+    let ran = locomo::run(&options, rates, &lab, &folder, &ProgressBar::hidden())?;
     let provenance = Provenance::here("earmark-lab locomo".into());
-    locomo::write_report(settings, &folder, dropped, ran.then_some(&provenance))?;
-    assert_eq!(ran, encoded > 0);
-    Ok(encoded)
+    locomo::write(&options, rates, &folder, ran.then_some(&provenance))?;
+    assert_eq!(ran, encoded.get() > 0);
+    Ok(encoded.get())
 }
 
 #[test]
@@ -74,7 +47,7 @@ fn locomo_end_to_end() {
     let work = tempfile::tempdir().unwrap();
     let results = work.path().join("results");
     write_set(work.path());
-    assert_eq!(run(work.path(), &results, &settings()).unwrap(), 40);
+    assert_eq!(run(work.path(), &results, &[1e-3]).unwrap(), 40);
 
     let folder = ResultFolder::open(&results).unwrap();
     let rows = folder.rows().unwrap();
@@ -92,11 +65,11 @@ fn locomo_end_to_end() {
     };
     let retriever = rows.iter().find(|row| row.key.method == "only-retriever" && row.key.seed == 1).unwrap();
     assert_eq!(start("ear"), retriever.scores, "an untrained adapter ranks as the retriever does");
-    for file in ["README.md", "summary.md", "methods-letters.svg", "curve-letters.svg"] {
+    for file in ["README.md", "summary.md", "methods-locomo-letters.svg", "curve-locomo-letters.svg"] {
         assert!(std::fs::metadata(results.join(file)).unwrap().len() > 300, "{file}");
     }
     let summary = std::fs::read_to_string(results.join("summary.md")).unwrap();
-    assert!(summary.contains("read test labels") && summary.contains("| ear-explorer |"), "{summary}");
+    assert!(summary.contains("reads its labels") && summary.contains("| ear-explorer |"), "{summary}");
 }
 
 #[test]
@@ -104,13 +77,13 @@ fn a_broken_run_is_taken_up_and_gives_the_same_rows() {
     let work = tempfile::tempdir().unwrap();
     let results = work.path().join("results");
     write_set(work.path());
-    run(work.path(), &results, &settings()).unwrap();
+    run(work.path(), &results, &[1e-3]).unwrap();
     let path = results.join("rows.jsonl");
     let whole = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(run(work.path(), &results, &settings()).unwrap(), 0, "nothing is missing, so nothing is encoded");
+    assert_eq!(run(work.path(), &results, &[1e-3]).unwrap(), 0, "nothing is missing, so nothing is encoded");
 
     std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    assert_eq!(run(work.path(), &results, &settings()).unwrap(), 40);
+    assert_eq!(run(work.path(), &results, &[1e-3]).unwrap(), 40);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
 }
 
@@ -119,9 +92,8 @@ fn runs_with_other_settings_are_not_mixed() {
     let work = tempfile::tempdir().unwrap();
     let results = work.path().join("results");
     write_set(work.path());
-    run(work.path(), &results, &settings()).unwrap();
-    let other = Settings { learning_rates: vec![1e-4], ..settings() };
-    let message = run(work.path(), &results, &other).unwrap_err().to_string();
+    run(work.path(), &results, &[1e-3]).unwrap();
+    let message = run(work.path(), &results, &[1e-4]).unwrap_err().to_string();
     assert!(message.contains("--name"), "{message}");
 }
 
@@ -130,14 +102,14 @@ fn a_learning_rate_is_chosen_on_training_questions_and_told() {
     let work = tempfile::tempdir().unwrap();
     let results = work.path().join("results");
     write_set(work.path());
-    let settings = Settings { learning_rates: vec![0.0, 1e-2], ..settings() };
-    run(work.path(), &results, &settings).unwrap();
+    let rates = [0.0, 1e-2];
+    run(work.path(), &results, &rates).unwrap();
     let validations = select::read(&ResultFolder::open(&results).unwrap()).unwrap();
     assert_eq!(validations.len(), 2 * 2);
     assert!(validations.iter().all(|validation| validation.n == 3), "a fifth of 16 training questions");
-    let rates: Vec<f32> =
-        ResultFolder::open(&results).unwrap().rows().unwrap().iter().map(|row| row.params.learning_rate).collect();
-    assert!(rates.iter().all(|rate| Some(*rate) == select::choose(&validations, "letters", &[0.0, 1e-2], &[1, 2])));
+    let best = select::choose(&validations, "letters", &rates, &[1, 2]);
+    let rows = ResultFolder::open(&results).unwrap().rows().unwrap();
+    assert!(rows.iter().all(|row| Some(row.params.learning_rate) == best));
     assert!(std::fs::read_to_string(results.join("README.md")).unwrap().contains("*training* questions"));
-    assert_eq!(run(work.path(), &results, &settings).unwrap(), 0);
+    assert_eq!(run(work.path(), &results, &rates).unwrap(), 0);
 }
