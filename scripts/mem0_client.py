@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The `mem0ai` package's own client, pointed at `earmark serve`: add, search, list, change, delete.
+"""The `mem0ai` package's own client, pointed at `earmark serve`: add, search, list, change, rate, delete.
 
     pip install mem0ai
     scripts/mem0_client.py [--binary target/release/earmark]
@@ -124,6 +124,9 @@ def walk(memory):
     found = memory.search("Where is the spare key?", filters={"topic": "garden"})
     check("search after update", found["results"][0]["memory"].endswith("shed."), found)
 
+    rate(memory, identity)
+    several(memory)
+
     gone = memory.delete(identity)
     check("delete", "deleted" in gone["message"], gone)
     try:
@@ -133,6 +136,37 @@ def walk(memory):
     memory.delete_all(user_id="ana")
     left = memory.get_all(filters={})
     check("delete_all", [one["user_id"] for one in left["results"]] == ["ben"], left)
+
+    owners = {(one["type"], one["name"]): one["total_memories"] for one in memory.users()["results"]}
+    check("users", owners == {("user", "ben"): 1, ("app", "door"): 1}, owners)
+    memory.reset()
+    left = memory.get_all(filters={})
+    check("reset", left["count"] == 0, left)
+
+
+def rate(memory, identity):
+    """Feedback goes to the newest search that showed the memory."""
+    recall = memory.search("Where is the spare key?", filters={"user_id": "ana"})["results"][0]["recall_id"]
+    rated = memory.feedback(identity, feedback="POSITIVE", feedback_reason="It was there.")
+    check("feedback", (rated["recall_id"], rated["feedback"]) == (recall, "POSITIVE"), rated)
+    unseen = memory.add("The bins go out on Monday.", user_id="cleo")["results"][0]["id"]
+    try:
+        check("feedback for what no search showed", False, memory.feedback(unseen, feedback="NEGATIVE"))
+    except Exception as refused:
+        check("feedback for what no search showed", "search for something first" in str(refused), refused)
+
+
+def several(memory):
+    added = memory.add([{"role": "user", "content": text} for text in ("red", "green")], user_id="cleo")
+    ids = [one["id"] for one in added["results"]]
+    changed = memory.batch_update([{"memory_id": ids[0], "text": "dark red"}, {"memory_id": ids[1], "metadata": {"n": 1}}])
+    check("batch_update", "2" in changed["message"], changed)
+    check("batch_update changed", memory.get(ids[0])["memory"] == "dark red", memory.get(ids[0]))
+    gone = memory.batch_delete([{"memory_id": one} for one in ids])
+    check("batch_delete", "2" in gone["message"], gone)
+    memory.delete_users(user_id="cleo")
+    left = memory.get_all(filters={"user_id": "cleo"})
+    check("delete_users", left["count"] == 0, left)
 
 
 if __name__ == "__main__":

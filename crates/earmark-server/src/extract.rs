@@ -71,14 +71,14 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// A part of the path.
-pub(crate) struct Id(pub(crate) String);
+/// A part of the path, or several.
+pub(crate) struct Id<T = String>(pub(crate) T);
 
-impl<S: Send + Sync> FromRequestParts<S> for Id {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Id<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let read = Path::<String>::from_request_parts(parts, state).await;
+        let read = Path::<T>::from_request_parts(parts, state).await;
         read.map(|Path(id)| Id(id)).map_err(|e| Problem::invalid("", format!("the path cannot be read: {}", inner(&e))))
     }
 }
@@ -148,6 +148,9 @@ pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
 pub(crate) fn misfit(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let (path, reason) = (error.path().to_string(), error.inner());
     if reason.is_data() {
+        let reason = reason.to_string();
+        // The field says better where it is than line and column do.
+        let reason = reason.rsplit_once(" at line ").map_or(&*reason, |(reason, _)| reason);
         let field = if path == "." { String::new() } else { path };
         let reason = match field.as_str() {
             "" => format!("the arguments cannot be used: {reason}"),

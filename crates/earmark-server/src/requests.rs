@@ -208,6 +208,7 @@ pub struct PreviousRecall {
     /// The earlier recall.
     pub recall_id: String,
     /// Ids of its memories that were used, or their numbers in its context.
+    #[serde(default, deserialize_with = "names")]
     pub used: Option<Vec<String>>,
     /// The answer that was given, with its `[n]` citations.
     pub answer: Option<String>,
@@ -251,8 +252,10 @@ pub struct Labels {
     /// The namespace; `default` if not given.
     pub namespace: Option<String>,
     /// Ids of memories that helped, or their numbers in the context.
+    #[serde(default, deserialize_with = "names")]
     pub useful: Option<Vec<String>>,
     /// Ids of memories that did not, or their numbers in the context.
+    #[serde(default, deserialize_with = "names")]
     pub not_useful: Option<Vec<String>>,
     /// An answer with `[n]` citations to read the labels from.
     pub answer: Option<String>,
@@ -280,6 +283,22 @@ impl Labels {
         }
         Ok(feedback)
     }
+}
+
+/// Memories of a slate, by id or number; a number may be a text or a number.
+fn names<'de, D: serde::Deserializer<'de>>(reader: D) -> std::result::Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected an id or a number")]
+    enum Name {
+        Text(String),
+        Number(u64),
+    }
+    let text = |name| match name {
+        Name::Text(text) => text,
+        Name::Number(number) => number.to_string(),
+    };
+    let given = Option::<Vec<Name>>::deserialize(reader)?;
+    Ok(given.map(|names| names.into_iter().map(text).collect()))
 }
 
 /// Changes to a memory: a field that is not there stays, `null` takes it away where it can be missing.

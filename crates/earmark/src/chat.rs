@@ -51,7 +51,7 @@ pub struct Prompt {
 pub struct Reply {
     /// Its words; empty where it said nothing. Reasoning that comes beside them is no answer.
     pub text: String,
-    /// Whether a limit cut it off.
+    /// Whether a limit or a filter cut it off.
     #[serde(default)]
     pub cut: bool,
     /// Tokens that it read; 0 where the endpoint does not say.
@@ -146,11 +146,17 @@ fn read(answer: &Value) -> Option<Reply> {
     let tokens = |field: &str| answer["usage"][field].as_u64().unwrap_or_default();
     Some(Reply {
         text: said(choice.get("message")?),
-        cut: choice["finish_reason"] == "length",
+        cut: is_cut(choice),
         prompt_tokens: tokens("prompt_tokens"),
         answer_tokens: tokens("completion_tokens"),
         first: first_tokens(choice),
     })
+}
+
+/// Whether one of a chat answer's `choices`, whole or a streamed part, ends where a limit or a filter cut it off.
+pub fn is_cut(choice: &Value) -> bool {
+    let reason = choice["finish_reason"].as_str();
+    reason.is_some_and(|reason| ["length", "content_filter"].contains(&reason))
 }
 
 /// A string or a list of parts; empty if it is `null`.
@@ -194,6 +200,22 @@ mod tests {
         let expected = [("Yes", -0.5), (" no", -1.5)].map(|(t, logprob)| Alternative { token: t.into(), logprob });
         let said = Reply { text: "Yes".into(), prompt_tokens: 70, answer_tokens: 1, ..Reply::default() };
         assert_eq!(reply, Reply { first: expected.to_vec(), ..said });
+    }
+
+    #[test]
+    fn limits_and_filters_cut() {
+        for (reason, cut) in [
+            (json!("length"), true),
+            (json!("content_filter"), true),
+            (json!("stop"), false),
+            (json!("tool_calls"), false),
+            (json!(""), false),
+            (json!(null), false),
+            (json!(7), false),
+        ] {
+            let answer = json!({ "choices": [{ "message": { "content": "Yes" }, "finish_reason": reason }] });
+            assert_eq!(chat(&answer).0.ask(&Prompt::default()).unwrap().cut, cut, "{reason}");
+        }
     }
 
     #[test]

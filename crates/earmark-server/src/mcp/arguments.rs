@@ -85,7 +85,7 @@ mod tests {
     use serde_json::json;
 
     fn check(tool: &str, given: Value, expected: Value) {
-        let tools = crate::mcp::tools::offered(true);
+        let tools = crate::mcp::tools::offered(true, true);
         let tool = tools.iter().find(|t| t.name == tool).unwrap();
         let Value::Object(given) = given else { panic!("no object") };
         assert_eq!(Value::Object(fitted(&tool.input_schema, given).unwrap()), expected);
@@ -97,6 +97,11 @@ mod tests {
             check("recall", json!({"query": "q", "top_k": top_k}), json!({"query": "q", "top_k": 3}));
         }
         check("recall", json!({"top_k": 2.5}), json!({"top_k": 2.5}));
+        check(
+            "recall",
+            json!({"explore": "auto", "max_critic_calls": "2"}),
+            json!({"explore": "auto", "max_critic_calls": 2}),
+        );
         check("recall", json!({"filters": "{\"a\": 1}"}), json!({"filters": {"a": 1}}));
         check("recall", json!({"filters": null, "after": null}), json!({}));
         check(
@@ -111,11 +116,12 @@ mod tests {
 
     #[test]
     fn unknown_arguments_are_named() {
-        let tools = crate::mcp::tools::offered(false);
+        let tools = crate::mcp::tools::offered(false, false);
         for (given, named) in [
             (json!({"topk": 1}), "`topk`"),
             (json!({"previous": {"id": "x"}}), "`id`"),
             (json!({"namespace": "b"}), "`namespace`"),
+            (json!({"explore": "on"}), "`explore`"),
         ] {
             let Value::Object(given) = given else { panic!("no object") };
             let error = fitted(&tools[1].input_schema, given).unwrap_err().to_string();

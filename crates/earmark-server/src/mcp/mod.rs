@@ -12,7 +12,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
@@ -75,7 +75,7 @@ impl ServerHandler for Tools {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> std::result::Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::offered(self.app.config().refine_tool)))
+        Ok(ListToolsResult::with_all_items(self.offered()))
     }
 
     async fn call_tool(
@@ -83,7 +83,7 @@ impl ServerHandler for Tools {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> std::result::Result<CallToolResponse, ErrorData> {
-        let offered = tools::offered(self.app.config().refine_tool);
+        let offered = self.offered();
         let Some(tool) = offered.iter().find(|tool| tool.name == request.name) else {
             return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
         };
@@ -110,6 +110,10 @@ fn result(answer: Answer) -> CallToolResult {
 }
 
 impl Tools {
+    fn offered(&self) -> Vec<Tool> {
+        tools::offered(self.app.config().refine_tool, self.app.critic().is_some())
+    }
+
     async fn call(&self, tool: &str, arguments: JsonObject, place: &Place) -> Answer {
         match tool {
             "remember" => self.remember(read(arguments)?, place).await,

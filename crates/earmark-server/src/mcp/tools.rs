@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// What is offered; `refine` only where it is switched on.
-pub(crate) fn offered(refine: bool) -> Vec<Tool> {
-    let mut tools = vec![remember(), recall(), feedback(), forget(), memory_status()];
+/// What is offered; `refine` only where it is switched on, and exploring only where there is a critic.
+pub(crate) fn offered(refine: bool, critic: bool) -> Vec<Tool> {
+    let mut tools = vec![remember(), recall(critic), feedback(), forget(), memory_status()];
     if refine {
         tools.push(self::refine());
     }
@@ -33,7 +33,7 @@ fn remember() -> Tool {
         .with_annotations(hints(false, false).idempotent(true))
 }
 
-fn recall() -> Tool {
+fn recall(critic: bool) -> Tool {
     let previous = json!({
         "type": "object",
         "description": "What became of the recall before: give its answer with [n] citations, or the numbers used",
@@ -44,21 +44,26 @@ fn recall() -> Tool {
         },
         "required": ["recall_id"],
     });
-    let schema = object(
-        json!({
-            "query": text("The question, in full"),
-            "previous": previous,
-            "top_k": whole("How many memories at most, 1 to 100; 5 if not given"),
-            "max_tokens": whole("Stop at about this many tokens of text"),
-            "user_id": text("Only memories of this user"),
-            "agent_id": text("Only memories of this agent"),
-            "session_id": text("Only memories of this conversation"),
-            "after": text("Only what happened at or after this time"),
-            "before": text("Only what happened before this time"),
-            "filters": filters(),
-        }),
-        &["query"],
-    );
+    let mut properties = json!({
+        "query": text("The question, in full"),
+        "previous": previous,
+        "top_k": whole("How many memories at most, 1 to 100; 5 if not given"),
+        "max_tokens": whole("Stop at about this many tokens of text"),
+        "user_id": text("Only memories of this user"),
+        "agent_id": text("Only memories of this agent"),
+        "session_id": text("Only memories of this conversation"),
+        "after": text("Only what happened at or after this time"),
+        "before": text("Only what happened before this time"),
+        "filters": filters(),
+    });
+    if critic {
+        properties["explore"] = one_of(
+            &["off", "auto", "on"],
+            "Whether a slower critic looks for better memories first: auto only if it may pay; off if not given",
+        );
+        properties["max_critic_calls"] = whole("Most calls of the critic for this question");
+    }
+    let schema = object(properties, &["query"]);
     let description = "Find the memories that answer a question, best first, as numbered text. Cite what you use as \
                        [n], and hand in `previous` for the recall before: that is how recall gets better.";
     tool("recall", description, schema).with_annotations(hints(true, false))
@@ -128,6 +133,10 @@ fn text(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
+fn one_of(words: &[&str], description: &str) -> Value {
+    json!({ "type": "string", "enum": words, "description": description })
+}
+
 fn whole(description: &str) -> Value {
     json!({ "type": "integer", "description": description })
 }
@@ -154,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_client_takes_the_schemas() {
-        let tools = offered(true);
+        let tools = offered(true, true);
         assert!(tools.len() <= 6);
         assert!(serde_json::to_string(&tools).unwrap().len() <= 12_000);
         for tool in &tools {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use earmark::{
     Feedback, Filter, Namespace, NewMemory, Result, Scope, Uncited,
     filter::{Field, Scalar, Test},
+    store::Row,
 };
 use jiff::Timestamp;
 
@@ -16,6 +17,9 @@ use super::{
     worth::{adds, tells},
 };
 use crate::app::Missing;
+
+/// Memories that a turn is compared with before it is remembered as new.
+const COMPARED: usize = 32;
 
 /// One call, for what follows its answer.
 pub(super) struct Exchange {
@@ -101,7 +105,7 @@ impl Exchange {
 fn remember(memory: &Namespace, items: Vec<NewMemory>) -> Result<usize> {
     let mut fresh = Vec::new();
     for item in items {
-        if memory.count(&said_before(&item))? == 0 {
+        if !said_before(memory, &item)? {
             fresh.push(item);
         }
     }
@@ -109,14 +113,21 @@ fn remember(memory: &Namespace, items: Vec<NewMemory>) -> Result<usize> {
     Ok(stored.iter().filter(|one| one.created).count())
 }
 
-/// The same words of the same person to the same user, at any time.
-fn said_before(item: &NewMemory) -> Scope {
+/// Whether the same person told the same user just this before, at any time. No index holds whole texts, so it is
+/// looked for where it would be: among the memories that have the most of its words.
+fn said_before(memory: &Namespace, item: &NewMemory) -> Result<bool> {
+    let hits = memory.store().search_words(&item.content, COMPARED, &same_speaker(item))?.hits;
+    let rows: Vec<Row> = hits.iter().map(|hit| hit.row).collect();
+    Ok(memory.store().memories(&rows)?.iter().any(|(_, one)| one.content == item.content))
+}
+
+/// What the speaker of `item` told the same user in the same session.
+fn same_speaker(item: &NewMemory) -> Scope {
     let is = |field: Field, text: &Option<String>| match text {
         Some(text) => Filter::Field(field, Test::OneOf(vec![Scalar::Text(text.clone())])),
         None => Filter::Not(Box::new(Filter::Field(field, Test::Exists))),
     };
     let filter = Filter::All(vec![
-        is(Field::Content, &Some(item.content.clone())),
         is(Field::Author, &item.author),
         is(Field::UserId, &item.user_id),
         is(Field::SessionId, &item.session_id),

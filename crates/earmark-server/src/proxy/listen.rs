@@ -5,6 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use earmark::chat::is_cut;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ type After = Box<dyn FnOnce(Option<Answer>) + Send>;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// It ends where a limit was reached, and not where it should.
+    /// A limit or a filter ended it.
     pub(super) cut: bool,
 }
 
@@ -181,10 +182,6 @@ impl Events {
 fn first_choice(answer: &Value) -> Option<&Value> {
     let choices = answer.get("choices")?.as_array()?;
     choices.iter().find(|choice| choice["index"].as_u64().unwrap_or(0) == 0)
-}
-
-fn is_cut(choice: &Value) -> bool {
-    ["length", "content_filter"].contains(&choice["finish_reason"].as_str().unwrap_or(""))
 }
 
 fn content(message: &Value) -> String {

@@ -31,6 +31,8 @@ fn routes() -> Vec<Route> {
     let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
     let labels = || Some(json!({"useful": ["MEMORY"]}));
     let not_found = Some(404);
+    let changes = Some(json!({"memories": [{"memory_id": "MEMORY", "text": "x"}]}));
+    let opinion = Some(json!({"memory_id": "MEMORY", "feedback": "POSITIVE"}));
     vec![
         route(post.clone(), "/v1/memories", Some(json!({"content": "x"})), Write, None),
         route(get.clone(), "/v1/memories", None, Read, None),
@@ -68,12 +70,17 @@ fn routes() -> Vec<Route> {
         route(get.clone(), "/v1/ping/", None, Read, None),
         route(post.clone(), "/v3/memories/add/", Some(json!({"messages": "x"})), Write, None),
         route(post.clone(), "/v3/memories/search/", Some(json!({"query": "treasure"})), Read, None),
-        route(post, "/v3/memories/", Some(json!({"filters": {"id": "MEMORY"}})), Read, None),
+        route(post.clone(), "/v3/memories/", Some(json!({"filters": {"id": "MEMORY"}})), Read, None),
         route(delete.clone(), "/v1/memories/?user_id=u", None, Write, None),
         route(get.clone(), "/v1/memories/MEMORY/", None, Read, not_found),
         route(Method::PUT, "/v1/memories/MEMORY/", Some(json!({"text": "x"})), Write, not_found),
-        route(delete, "/v1/memories/MEMORY/", None, Write, not_found),
+        route(delete.clone(), "/v1/memories/MEMORY/", None, Write, not_found),
         route(get.clone(), "/v1/memories/MEMORY/history/", None, Read, not_found),
+        route(Method::PUT, "/v1/batch/", changes, Write, not_found),
+        route(delete.clone(), "/v1/batch/", Some(json!({"memories": [{"memory_id": "MEMORY"}]})), Write, not_found),
+        route(get.clone(), "/v1/entities/", None, Read, None),
+        route(delete, "/v2/entities/user/u/", None, Write, None),
+        route(post, "/v1/feedback/", opinion, Write, not_found),
         route(get, "/metrics", None, Read, None),
     ]
 }

@@ -90,6 +90,10 @@ async fn recalls_are_closed_refined_explained_and_listed() {
     let next = server.ok(&format!("/v1/recalls/{id}/refine"), &json!({"not_useful": ["1", "2"]})).await;
     let (first, second) = (contents(&recall), contents(&next));
     assert!(second.len() == 2 && second.iter().all(|text| !first.contains(text)), "{first:?} {second:?}");
+    server
+        .post(&format!("/v1/recalls/{id}/feedback"), &json!({"useful": [1.5]}))
+        .await
+        .problem(400, "`useful[0]` cannot be used: expected an id or a number");
     let report = server.ok(&format!("/v1/recalls/{id}/feedback"), &json!({"answer": "It is [1]."})).await;
     assert_eq!(report["useful"], json!([next["results"][0]["id"]]));
     let again = server.ok(&format!("/v1/recalls/{id}/feedback"), &json!({"answer": "It is [1]."})).await;
@@ -99,6 +103,10 @@ async fn recalls_are_closed_refined_explained_and_listed() {
     assert_eq!(server.get(&format!("/v1/recalls/{id}")).await.ok()["state"], "closed");
     assert_eq!(server.get("/v1/recalls?state=open").await.ok()["recalls"], json!([]));
     assert_eq!(server.get("/v1/recalls").await.ok()["recalls"][0]["rounds"].as_array().unwrap().len(), 2);
+    let numbered = server.ok("/v1/recall", &json!({"query": "apple tree"})).await;
+    let labels = json!({"useful": [1], "not_useful": ["2"]});
+    let report = server.ok(&format!("/v1/recalls/{}/feedback", text(&numbered, "recall_id")), &labels).await;
+    assert_eq!(report["useful"], json!([numbered["results"][0]["id"]]));
     let explained = server.get(&format!("/v1/recalls/{id}/explain")).await.ok();
     assert_eq!(explained["query"], "apple tree");
     server.get("/v1/recalls/rc_none/explain").await.problem(404, "rc_none");
@@ -219,6 +227,95 @@ async fn requests_of_the_mem0_package_are_answered() {
     delete(&server, "/v1/memories/?user_id=ana").await.ok();
     let left = server.ok("/v3/memories/", &json!({})).await;
     assert_eq!((&left["count"], &left["results"][0]["app_id"]), (&json!(1), &json!("door")));
+}
+
+#[tokio::test]
+async fn the_mem0_package_changes_and_deletes_several() {
+    let server = Server::new();
+    let ids = server.remember("default", &["red", "green", "blue"]).await;
+    let named = |ids: &[&String]| -> Value { ids.iter().map(|id| json!({"memory_id": id})).collect() };
+    let texts = async || {
+        let left = server.ok("/v3/memories/", &json!({})).await;
+        left["results"].as_array().unwrap().iter().map(|one| text(one, "memory")).collect::<Vec<_>>()
+    };
+    let batch =
+        async |method, memories: Value| server.with_body(method, "/v1/batch/", &json!({ "memories": memories })).await;
+    let (update, remove) = (|memories| batch("PUT", memories), |memories| batch("DELETE", memories));
+    let edit = |id: &str, text: &str| json!({"memory_id": id, "text": text});
+    let done = update(json!([edit(&ids[0], "red wine"), {"memory_id": ids[1], "metadata": {"n": 1}}])).await.ok();
+    assert_eq!(done["message"], "Successfully updated 2 memories");
+    assert_eq!(texts().await, ["red wine", "green", "blue"]);
+    assert_eq!(server.get(&format!("/v1/memories/{}/", ids[1])).await.ok()["metadata"]["n"], 1);
+    update(json!([edit(&ids[0], "gone"), edit("m_none", "x")])).await.problem(404, "m_none");
+    update(json!([edit(&ids[0], "gone"), {"memory_id": ids[1]}])).await.problem(400, "memories[1].text");
+    update(json!([])).await.problem(400, "between 1 and 1000");
+    assert_eq!(texts().await[0], "red wine", "all or none, as far as it can be told before");
+    let stopped = update(json!([edit(&ids[0], "white wine"), edit(&ids[1], " "), edit(&ids[2], "never")])).await;
+    stopped.problem(400, "1 before it were changed");
+    assert_eq!(texts().await, ["white wine", "green", "blue"]);
+    remove(named(&[&ids[0], &"m_none".to_owned()])).await.problem(404, "m_none");
+    assert_eq!(texts().await.len(), 3);
+    assert_eq!(remove(named(&[&ids[0], &ids[2]])).await.ok()["message"], "Successfully deleted 2 memories");
+    assert_eq!(texts().await, ["green"]);
+}
+
+#[tokio::test]
+async fn the_mem0_package_sees_who_has_memories() {
+    let server = Server::new();
+    for body in [
+        json!({"messages": "I like tea", "user_id": "ana", "run_id": "r/1"}),
+        json!({"messages": "I like milk", "user_id": "ana"}),
+        json!({"messages": "It rang", "app_id": "door", "agent_id": "bell"}),
+        json!({"messages": "Nobody said this"}),
+    ] {
+        server.ok("/v3/memories/add/", &body).await;
+    }
+    let entities = async || {
+        let found = server.get("/v1/entities/").await.ok();
+        let results = found["results"].as_array().unwrap().clone();
+        assert_eq!(found["count"], results.len());
+        results.iter().map(|one| format!("{} {} {}", one["type"], one["name"], one["total_memories"])).collect()
+    };
+    let everybody: Vec<String> = entities().await;
+    let expected = ["agent bell 1", "app door 1", "run r/1 1", "user ana 2"];
+    assert_eq!(everybody.iter().map(|one| one.replace('"', "")).collect::<Vec<_>>(), expected);
+    delete(&server, "/v2/entities/run/r%2F1/").await.ok();
+    delete(&server, "/v2/entities/user/nobody/").await.ok();
+    delete(&server, "/v2/entities/team/ana/").await.problem(400, "user, agent, app, run");
+    assert_eq!(server.get("/v1/memories").await.ok()["memories"].as_array().unwrap().len(), 3);
+    delete(&server, "/v2/entities/app/door/").await.ok();
+    let left: Vec<String> = entities().await;
+    assert_eq!(left, ["\"user\" \"ana\" 1"]);
+}
+
+#[tokio::test]
+async fn an_opinion_of_the_mem0_package_is_about_the_newest_search_that_showed_it() {
+    let server = Server::new();
+    let ids = server.remember("default", &["red apple", "green apple", "blue sky"]).await;
+    let search = async |query: &str| {
+        let found = server.ok("/v3/memories/search/", &json!({"query": query, "top_k": 2})).await;
+        text(&found["results"][0], "recall_id")
+    };
+    let say = |id: &str, what: Value| {
+        let body = json!({"memory_id": id, "feedback": what, "feedback_reason": null});
+        let server = &server;
+        async move { server.post("/v1/feedback/", &body).await }
+    };
+    say(&ids[0], json!("POSITIVE")).await.problem(409, "search for something first");
+    let (first, newest) = (search("red apple").await, search("green apple").await);
+    assert_eq!(say(&ids[0], json!("POSITIVE")).await.ok()["recall_id"], json!(newest));
+    assert_eq!(say(&ids[0], json!("POSITIVE")).await.ok()["recall_id"], json!(newest), "again is no harm");
+    say(&ids[1], json!("NEGATIVE")).await.problem(409, "/v1/recalls/ID/feedback");
+    let round = async |id: &str| server.get(&format!("/v1/recalls/{id}")).await.ok()["rounds"][0].clone();
+    assert_eq!(round(&newest).await["useful"], json!([ids[0]]));
+    assert_eq!(round(&newest).await["not_useful"], json!([]), "silence about the other says nothing");
+    assert_eq!(round(&first).await["useful"], json!([]));
+    let third = search("apple").await;
+    say(&ids[1], json!("VERY_NEGATIVE")).await.ok();
+    assert_eq!(round(&third).await["not_useful"], json!([ids[1]]));
+    say("m_none", json!("POSITIVE")).await.problem(404, "m_none");
+    say(&ids[0], json!(null)).await.problem(400, "not taken back");
+    say(&ids[0], json!("SO_SO")).await.problem(400, "VERY_NEGATIVE");
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! The tools over HTTP, as clients call them.
 
 use axum::http::HeaderValue;
-use earmark_server::Config;
+use earmark::critic::LlmOptions;
+use earmark_server::{Config, CriticConfig};
 use serde_json::{Value, json};
 
-use crate::support::{Server, json_request, text};
+use crate::{
+    endpoint::Endpoint,
+    support::{Server, json_request, text},
+};
 
 async fn rpc(server: &Server, path: &str, method: &str, params: Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -110,6 +114,27 @@ async fn failing_calls_say_why() {
     }
     let answer = rpc(&server, "/mcp", "tools/call", json!({"name": "delete_all", "arguments": {}})).await;
     assert!(text(&answer["error"], "message").contains("delete_all"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_is_a_critic_a_recall_may_explore() {
+    let without = Server::new();
+    assert!(
+        bad(&without, "recall", json!({"query": "key", "explore": "on"})).await.contains("`explore` is no argument")
+    );
+    let endpoint = Endpoint::saying("It hangs there [1].").await;
+    let options = LlmOptions { retries: 0, ..LlmOptions::new(&endpoint.base, "judge") };
+    let server = Server::with(Config { critic: Some(CriticConfig::new(options)), ..Config::default() });
+    let texts: Vec<String> = (0..12).map(|i| format!("key number {i} hangs behind door {i}")).collect();
+    server.remember("default", &texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let recall = good(&server, "recall", json!({"query": "key", "explore": "on", "max_critic_calls": "2"})).await;
+    assert_eq!((recall["critic_calls"].as_u64(), endpoint.asked().len()), (Some(2), 2));
+    let said = bad(&server, "recall", json!({"query": "key", "explore": "maybe"})).await;
+    assert!(said.contains("`explore`") && said.contains("`auto`"), "{said}");
+    let most = bad(&server, "recall", json!({"query": "key", "explore": "on", "max_critic_calls": 51})).await;
+    assert!(most.contains("max_critic_calls") && most.contains("50"), "{most}");
+    good(&server, "recall", json!({"query": "key"})).await;
+    assert_eq!(endpoint.asked().len(), 2, "nobody is asked unasked");
 }
 
 #[tokio::test]

@@ -141,10 +141,13 @@ impl GateReport {
         else {
             return state.to_owned();
         };
+        let recalls = match self.compared {
+            1 => "the one recall that was compared".to_owned(),
+            many => format!("the last {many} compared recalls"),
+        };
         format!(
-            "{state} On the last {} compared recalls it put {:.0} % of the pairs (useful, not useful) in the right \
-             order, the static one {:.0} %: a difference between {:+.0} and {:+.0} points.",
-            self.compared,
+            "{state} On {recalls} it put {:.0} % of the pairs (useful, not useful) in the right order, the static one \
+             {:.0} %: a difference between {:+.0} and {:+.0} points.",
             100.0 * learned,
             100.0 * fixed,
             100.0 * low,

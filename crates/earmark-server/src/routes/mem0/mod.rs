@@ -3,12 +3,15 @@
 //!
 //! mem0 knows no namespaces: they come from the key (or the query string).
 
+mod batch;
 mod bodies;
+mod entities;
+mod feedback;
 
 use axum::{
     Extension, Json, Router,
     extract::State,
-    routing::{delete, get, post},
+    routing::{delete, get, post, put},
 };
 use earmark::{Change, Forget, Memory, RecallRequest, Scope};
 use serde::{Deserialize, Serialize};
@@ -45,6 +48,10 @@ pub(crate) fn clients() -> Router<App> {
         .route("/v1/memories/", delete(forget).post(add).get(list))
         .route("/v1/memories/{id}/", one())
         .route("/v1/memories/{id}/history/", get(history))
+        .route("/v1/batch/", put(batch::update).delete(batch::delete))
+        .route("/v1/entities/", get(entities::list))
+        .route("/v2/entities/{kind}/{name}/", delete(entities::delete))
+        .route("/v1/feedback/", post(feedback::give))
 }
 
 /// mem0's list.
