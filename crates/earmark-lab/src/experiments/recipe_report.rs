@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
+use super::paper::efficiency::{self, Gains};
 use super::plan::ResultFolder;
 use super::recipe::Answer;
 use super::recipe_runs::{METHODS, PAPER_METHODS, STATES, Settings, StateRow, UNTAUGHT, Untaught};
@@ -75,9 +76,10 @@ fn summary_of(settings: &Settings, folder: &ResultFolder, rows: &[Row]) -> Resul
         let _ = write!(
             text,
             "\n## {dataset}, {encoder}\n\nn = {n} test questions. A perfect order of the candidates would reach {ceiling:.1}.\n\n{}\n\
-             {}{}![learning curve](curve-{dataset}-{encoder}.svg)\n",
+             {}{}{}![learning curve](curve-{dataset}-{encoder}.svg)\n",
             summary::table(&rows, &encoder, &names, "static", &[]),
             untaught_words(folder, &dataset, &encoder)?,
+            efficiency::by_place(&gains(folder, &rows, &dataset, &encoder)?),
             state_words(folder, &dataset, &encoder)?,
         );
     }
@@ -96,6 +98,13 @@ fn untaught_words(folder: &ResultFolder, dataset: &str, encoder: &str) -> Result
             100.0 * one.fixed
         )
     }))
+}
+
+/// How far the learned order is above the static one along the curve.
+fn gains(folder: &ResultFolder, rows: &[Row], dataset: &str, encoder: &str) -> Result<Gains> {
+    let mut points = folder.curve()?;
+    points.retain(|point| point.key.dataset == dataset && point.key.encoder == encoder);
+    Ok(efficiency::gains(&points, rows, "learned", "static", 1))
 }
 
 fn state_words(folder: &ResultFolder, dataset: &str, encoder: &str) -> Result<String> {

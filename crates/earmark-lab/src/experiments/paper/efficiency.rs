@@ -24,10 +24,11 @@ pub struct Efficiency {
 /// How far a curve is above the retriever, in points: for each place of the x axis one value a seed.
 pub type Gains = BTreeMap<usize, Vec<f64>>;
 
-/// The gains of a method over the retriever of the same seed. Places that a seed lacks are left out.
-pub fn gains(curve: &[CurvePoint], rows: &[Row], method: &str, unit: usize) -> Gains {
+/// The gains of a method over the method `base`, which does not learn, of the same seed. Places that a seed lacks are
+/// left out.
+pub fn gains(curve: &[CurvePoint], rows: &[Row], method: &str, base: &str, unit: usize) -> Gains {
     let mut gains = Gains::new();
-    let level = |seed: u64| rows.iter().find(|row| row.key.method == "only-retriever" && row.key.seed == seed);
+    let level = |seed: u64| rows.iter().find(|row| row.key.method == base && row.key.seed == seed);
     for point in curve.iter().filter(|point| point.key.method == method) {
         if let Some(level) = level(point.key.seed) {
             let gain = 100.0 * (point.scores.recall_at_5 - level.scores.recall_at_5);
@@ -75,7 +76,7 @@ pub fn table(part: Part, curve: &[CurvePoint], rows: &[Row], methods: &[&str]) -
         "| method | surpasses only-retriever for good after ({what}) | seed by seed | lowest point, against only-retriever | at the end |\n|---|---|---|---|---|\n"
     );
     for method in methods {
-        let gains = gains(curve, rows, method, unit(part, rows, method));
+        let gains = gains(curve, rows, method, "only-retriever", unit(part, rows, method));
         let Some(found) = Efficiency::of(&gains) else { continue };
         let by_seed: Vec<String> = found.by_seed.iter().map(|place| never(*place)).collect();
         let (place, dip) = found.dip;
@@ -89,6 +90,24 @@ pub fn table(part: Part, curve: &[CurvePoint], rows: &[Row], methods: &[&str]) -
         );
     }
     text
+}
+
+/// One curve against its static order, place by place.
+pub fn by_place(gains: &Gains) -> String {
+    let Some(found) = Efficiency::of(gains) else { return String::new() };
+    let places: Vec<String> = gains.keys().map(usize::to_string).collect();
+    let at = |values: &Vec<f64>| signed(Spread { mean: stats::mean(values), std: stats::std(values) });
+    let values: Vec<String> = gains.values().map(at).collect();
+    let (place, dip) = found.dip;
+    format!(
+        "| questions answered with feedback | {} |\n|---|{}\n| against static | {} |\n\n\
+         Above the static order for good after: {}; lowest: {} after {place}.\n\n",
+        places.join(" | "),
+        "---|".repeat(places.len()),
+        values.join(" | "),
+        never(found.surpasses),
+        signed(dip),
+    )
 }
 
 fn never(place: Option<usize>) -> String {
@@ -131,5 +150,8 @@ mod tests {
         assert_eq!((found.dip.0, found.dip.1.mean, found.end.mean), (40, -3.0, 2.0));
         assert_eq!(for_good(&[(0, 1.0), (20, -1.0)]), None);
         assert!(Efficiency::of(&Gains::new()).is_none());
+        let text = by_place(&gains);
+        assert!(text.contains("| against static | +0.0 ± 0.0 | +1.5 ± 0.7 | -3.0 ± 1.4 |"), "{text}");
+        assert!(text.ends_with("for good after: 60; lowest: -3.0 ± 1.4 after 40.\n\n"), "{text}");
     }
 }
