@@ -5,7 +5,7 @@ import { mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const { chromium } = createRequire(process.env.PLAYWRIGHT ?? import.meta.url)("playwright-core");
-const [url, question, hint, out] = process.argv.slice(2);
+const [url, question, hint, out, locked, key] = process.argv.slice(2);
 mkdirSync(out, { recursive: true });
 const PAGES = { overview: "/", ask: "/ui/ask", recalls: "/ui/recalls", memories: "/ui/memories", learning: "/ui/learning", settings: "/ui/settings" };
 const VIEWS = {
@@ -25,7 +25,7 @@ async function open(name, options) {
   const page = await (await browser.newContext(options)).newPage();
   page.on("console", (message) => message.type() === "error" && check(false, `${name}: console: ${message.text()}`));
   page.on("pageerror", (error) => check(false, `${name}: script: ${error}`));
-  page.on("request", (request) => request.url().startsWith(url) || check(false, `${name}: asks ${request.url()}`));
+  page.on("request", (request) => request.url().startsWith(url) || request.url().startsWith(locked) || check(false, `${name}: asks ${request.url()}`));
   return page;
 }
 
@@ -69,12 +69,14 @@ await page.getByText(", round 2").or(page.getByText("Nothing found")).first().wa
 check(!(await places(page)).includes(wanted), "others are shown on demand");
 await page.getByRole("link", { name: "Why this order?" }).click();
 await page.getByText("How they rank now").waitFor();
+const recalled = new URL(page.url()).pathname;
 await page.screenshot({ path: `${out}/recall-desktop.png`, fullPage: true });
 
 // Memories: search as one types, edit, forget.
 await page.goto(url + "/ui/memories");
 await page.getByLabel("Text").fill("The lantern stands on the third shelf.");
 await page.getByRole("button", { name: "Remember" }).click();
+await page.getByText("Remembered.").waitFor();
 await page.getByRole("searchbox").fill("lantern");
 await page.waitForFunction(() => document.querySelectorAll("#list tbody tr").length === 1);
 check(true, "search answers while one types");
@@ -82,6 +84,7 @@ await page.getByRole("link", { name: "The lantern" }).click();
 await page.getByLabel("Text").fill("The lantern stands on the second shelf.");
 await page.getByRole("button", { name: "Save" }).click();
 await page.getByText("Saved.").waitFor();
+await page.screenshot({ path: `${out}/memory-desktop.png`, fullPage: true });
 await page.getByText("Forget this memory").click();
 await page.getByRole("button", { name: "Forget it everywhere" }).click();
 await page.goto(url + "/ui/memories?q=lantern");
@@ -97,7 +100,7 @@ check(true, "learning is frozen and goes on");
 
 for (const [view, options] of Object.entries(VIEWS)) {
   const page = await open(view, options);
-  for (const [name, path] of Object.entries(PAGES)) {
+  for (const [name, path] of [...Object.entries(PAGES), ["recall", recalled]]) {
     await page.goto(url + path);
     if (name === "ask") await ask(page);
     await page.waitForTimeout(400);
@@ -107,6 +110,28 @@ for (const [view, options] of Object.entries(VIEWS)) {
     await page.screenshot({ path: `${out}/${name}-${view}.png`, fullPage: true });
   }
 }
+
+// With a key, where one is asked for.
+const guest = await open("sign-in", VIEWS.desktop);
+await guest.goto(locked + "/");
+await guest.screenshot({ path: `${out}/sign-in.png` });
+for (const [typed, sign] of [["em_wrong", "This key is not known"], [key, "memories"]]) {
+  await guest.getByLabel("Key").fill(typed);
+  await guest.keyboard.press("Enter");
+  await guest.getByText(sign).first().waitFor();
+}
+check((await guest.getByRole("heading", { name: "Overview" }).count()) === 1, "a key opens the page");
+const made = { method: "POST", headers: { "content-type": "application/json" }, body: '{"name": "new"}' };
+await fetch(url + "/v1/namespaces", made);
+for (const [name, path] of Object.entries(PAGES)) {
+  await guest.goto(`${locked}${path}?namespace=new`);
+  await guest.screenshot({ path: `${out}/${name}-empty.png`, fullPage: true });
+}
+await guest.goto(locked + "/ui/settings");
+await guest.screenshot({ path: `${out}/settings-keys.png`, fullPage: true });
+await guest.getByRole("button", { name: "Sign out" }).click();
+await guest.getByRole("heading", { name: "Sign in" }).waitFor();
+check(true, "and signing out closes it");
 
 // Without scripts.
 const plain = await open("plain", { ...VIEWS.desktop, javaScriptEnabled: false });

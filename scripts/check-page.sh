@@ -29,8 +29,14 @@ else
         "$earmark" remember "$text" --author Ana > /dev/null
     done
 fi
+[ -z "${demo:-}" ] || export EARMARK_DATA_DIR="$work/demo"
+key="$("$earmark" keys create --namespaces '*' --access admin --name "the page" --json | sed 's/.*"key": *"\([^"]*\)".*/\1/')"
+"$earmark" serve --listen 127.0.0.1:0 --require-key 2> "$work/locked-server" &
+started+=($!)
+wait_for "$work/locked-server" listening
+locked="$(sed -n 's/^listening on \(http:[^ ]*\).*/\1/p' "$work/locked-server")"
 if [ -z "${PLAYWRIGHT:-}" ]; then
     npm install --silent --no-audit --no-fund --prefix "$work/node" playwright-core > /dev/null
     export PLAYWRIGHT="$work/node/package.json"
 fi
-node "$repository/scripts/check-page.mjs" "$URL" "$question" "${hint:-}" "$out"
+node "$repository/scripts/check-page.mjs" "$URL" "$question" "${hint:-}" "$out" "$locked" "$key"

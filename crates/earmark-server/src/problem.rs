@@ -55,6 +55,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let detail = error.to_string();
         match (error.kind(), error) {
+            (_, Error::InvalidInput { field, reason }) if field == "filter" => Problem::invalid("filters", reason),
             (_, Error::InvalidInput { field, reason }) => Problem::invalid(field, reason),
             (_, Error::InvalidFilter { .. }) => Problem {
                 field: Some("filters".to_owned()),

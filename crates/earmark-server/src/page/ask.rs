@@ -7,7 +7,7 @@ use axum::{
     http::HeaderMap,
     response::{Html, IntoResponse},
 };
-use earmark::{Explore, Recalled, Scores};
+use earmark::{Explore, Memory, Recalled, Scores};
 
 use super::{
     Shown,
@@ -53,12 +53,12 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) fn new(rank: usize, id: &str, content: &str, scores: &Scores, base_rank: usize) -> Item {
+    pub(super) fn new(rank: usize, memory: &Memory, scores: &Scores, base_rank: usize) -> Item {
         Item {
             rank,
-            id: id.to_owned(),
-            content: content.to_owned(),
-            from: String::new(),
+            id: memory.id.clone(),
+            content: memory.content.clone(),
+            from: from(memory),
             score: format!("{:.2}", scores.learned),
             meaning: format!("{:.2}", scores.dense),
             words: format!("{:.1}", scores.lexical),
@@ -68,16 +68,18 @@ impl Item {
     }
 
     fn of(result: &Recalled) -> Item {
-        let memory = &result.memory;
-        let day = memory.occurred_at.map(|at| at.strftime("%Y-%m-%d").to_string());
-        let from: Vec<String> = [memory.author.clone(), day].into_iter().flatten().collect();
         Item {
-            from: from.join(", "),
             score: format!("{:.2}", result.score),
             explored: result.explored,
-            ..Item::new(result.rank, &memory.id, &memory.content, &result.scores, result.base_rank)
+            ..Item::new(result.rank, &result.memory, &result.scores, result.base_rank)
         }
     }
+}
+
+/// Who said it, and when.
+pub(super) fn from(memory: &Memory) -> String {
+    let day = memory.occurred_at.map(|at| at.strftime("%Y-%m-%d").to_string());
+    [memory.author.clone(), day].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A slate with its thumbs.
@@ -92,6 +94,7 @@ pub(super) struct Slate {
     pub(super) critic_calls: usize,
     pub(super) warning: String,
     pub(super) took: String,
+    /// Empty on the page that explains.
     pub(super) explain_link: String,
     pub(super) items: Vec<Item>,
 }

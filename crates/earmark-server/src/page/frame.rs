@@ -164,7 +164,7 @@ pub(super) fn door(source: &str) -> &str {
         "answer" => "an answer's citations",
         "next_recall" => "told with the next recall",
         "critic" => "the critic",
-        "explicit" => "said outright",
+        "explicit" => "explicit feedback",
         other => other,
     }
 }

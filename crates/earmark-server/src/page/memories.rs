@@ -40,6 +40,8 @@ pub(super) struct Search {
     user_id: String,
     filters: String,
     cursor: Option<i64>,
+    /// What was just written.
+    saved: Option<String>,
 }
 
 impl Search {
@@ -88,6 +90,7 @@ struct MemoriesPage {
     filters: String,
     list: String,
     can_write: bool,
+    saved: Option<String>,
 }
 
 #[derive(Template)]
@@ -129,8 +132,9 @@ pub(super) async fn list(
         return Ok(Html(list).into_response());
     }
     let can_write = may(&caller, &frame.namespace, Access::Write);
-    let Search { q, author, user_id, filters, .. } = search;
-    html(&MemoriesPage { frame, q, author, user_id, filters, list, can_write })
+    let Search { q, author, user_id, filters, saved, .. } = search;
+    let saved = saved.map(|id| frame.link(&format!("/ui/memories/{}", encoded(&id))));
+    html(&MemoriesPage { frame, q, author, user_id, filters, list, can_write, saved })
 }
 
 fn line(frame: &Frame, memory: &Memory) -> Line {
@@ -154,7 +158,14 @@ pub(super) async fn remember(State(app): State<App>, Extension(caller): Extensio
     };
     let stored = app.with(namespace.clone(), Missing::Create, move |memory| memory.remember(&[item])).await?;
     app.metrics().remembered(stored.iter().filter(|one| one.created).count());
-    go(&link("/ui/memories", &namespace))
+    let written = stored.first().map_or("", |one| &one.id);
+    go(&with_saved(&link("/ui/memories", &namespace), written))
+}
+
+/// The address of a page that says that something was saved.
+fn with_saved(place: &str, what: &str) -> String {
+    let separator = if place.contains('?') { '&' } else { '?' };
+    format!("{place}{separator}saved={what}")
 }
 
 fn tags(fields: &Fields) -> Vec<String> {
@@ -236,8 +247,7 @@ pub(super) async fn change(
     };
     let changed = app.with(namespace.clone(), Missing::Refuse, move |memory| memory.update(&id, &change)).await?;
     let place = link(&format!("/ui/memories/{}", changed.id), &namespace);
-    let separator = if place.contains('?') { '&' } else { '?' };
-    go(&format!("{place}{separator}saved=1"))
+    go(&with_saved(&place, "1"))
 }
 
 pub(super) async fn forget(

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 
 use askama::Template;
 use axum::{Extension, extract::State};
-use earmark::{Error, ExplainedCandidate, ExplainedRound, Explanation, PastRecall, store::RecallState};
+use earmark::{
+    Error, ExplainedCandidate, ExplainedRound, Explanation, Memory, PastRecall,
+    store::{RecallState, Row},
+};
 use serde::Deserialize;
 
 use super::{
     Shown,
-    ask::{Item, Slate, may},
+    ask::{Item, Slate, from, may},
     frame::{Frame, Place, door, minute, ranked_by, shortened},
     html,
     overview::closed_by,
@@ -125,6 +128,7 @@ struct Round {
 
 struct Judged {
     content: String,
+    from: String,
     label: &'static str,
 }
 
@@ -158,10 +162,12 @@ pub(super) async fn show(
             Err(Error::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
-        Ok((logged, explained))
+        let shown = shown(memory, &logged)?;
+        Ok((logged, explained, shown))
     };
-    let (logged, explained) = app.with(frame.namespace.clone(), Missing::Refuse, work).await?;
-    let form = explained.as_ref().map_or(Ok(String::new()), |explained| text(&slate(&frame, &logged, explained)))?;
+    let (logged, explained, shown) = app.with(frame.namespace.clone(), Missing::Refuse, work).await?;
+    let form =
+        explained.as_ref().map_or(Ok(String::new()), |explained| text(&slate(&frame, &logged, explained, &shown)))?;
     let candidates = explained.as_ref().map_or(&[][..], |explained| &explained.candidates);
     html(&RecallPage {
         recall_id: logged.recall_id.clone(),
@@ -170,7 +176,7 @@ pub(super) async fn show(
         asked: minute(logged.created_at),
         ranked_by: ranked_by(logged.learning_version),
         in_words: explained.as_ref().map(|explained| explained.in_words.clone()).unwrap_or_default(),
-        rounds: rounds(&logged, candidates),
+        rounds: rounds(&logged, &shown),
         candidates: candidates.iter().take(CANDIDATES).map(candidate).collect(),
         neighbours: explained.as_ref().map(neighbours).unwrap_or_default(),
         can_write: may(&caller, &frame.namespace, Access::Write),
@@ -179,10 +185,22 @@ pub(super) async fn show(
     })
 }
 
+/// The memories of every slate, by id.
+type Memories = HashMap<String, Memory>;
+
+fn shown(memory: &earmark::Namespace, logged: &PastRecall) -> earmark::Result<Memories> {
+    let ids: Vec<&str> = logged.rounds.iter().flat_map(|round| &round.slate).map(String::as_str).collect();
+    let rows: Vec<Row> = memory.store().rows(&ids)?.into_iter().flatten().collect();
+    Ok(memory.store().memories(&rows)?.into_iter().map(|(_, memory)| (memory.id.clone(), memory)).collect())
+}
+
 /// The last slate with its thumbs.
-fn slate(frame: &Frame, logged: &PastRecall, explained: &Explanation) -> Slate {
+fn slate(frame: &Frame, logged: &PastRecall, explained: &Explanation, shown: &Memories) -> Slate {
     let last = logged.rounds.last().map_or(&[][..], |round| &round.slate);
-    let known = |id: &String| explained.candidates.iter().find(|candidate| candidate.id == *id);
+    let known = |id: &String| {
+        let candidate = explained.candidates.iter().find(|candidate| candidate.id == *id)?;
+        Some((candidate, shown.get(id)?))
+    };
     let items = last.iter().filter_map(known).enumerate();
     Slate {
         recall_id: logged.recall_id.clone(),
@@ -193,13 +211,12 @@ fn slate(frame: &Frame, logged: &PastRecall, explained: &Explanation) -> Slate {
         critic_calls: 0,
         warning: String::new(),
         took: String::new(),
-        explain_link: frame.link(&format!("/ui/recalls/{}", logged.recall_id)),
-        items: items.map(|(i, c)| Item::new(i + 1, &c.id, &c.content, &c.scores, c.base_rank)).collect(),
+        explain_link: String::new(),
+        items: items.map(|(i, (c, memory))| Item::new(i + 1, memory, &c.scores, c.base_rank)).collect(),
     }
 }
 
-fn rounds(logged: &PastRecall, candidates: &[ExplainedCandidate]) -> Vec<Round> {
-    let contents: HashMap<&str, &str> = candidates.iter().map(|c| (c.id.as_str(), c.content.as_str())).collect();
+fn rounds(logged: &PastRecall, shown: &Memories) -> Vec<Round> {
     let round = |round: &ExplainedRound| {
         let label = |id: &String| match (round.useful.contains(id), round.not_useful.contains(id)) {
             (true, _) => "useful",
@@ -207,11 +224,11 @@ fn rounds(logged: &PastRecall, candidates: &[ExplainedCandidate]) -> Vec<Round> 
             _ => "",
         };
         let judged = |id: &String| {
-            let content = contents.get(id.as_str()).map_or_else(|| id.clone(), |content| shortened(content, 600));
-            Judged { content, label: label(id) }
+            let memory = shown.get(id)?;
+            Some(Judged { content: shortened(&memory.content, 600), from: from(memory), label: label(id) })
         };
         let sources: Vec<&str> = round.sources.iter().map(|source| door(source)).collect();
-        Round { sources: sources.join(", "), items: round.slate.iter().map(judged).collect() }
+        Round { sources: sources.join(", "), items: round.slate.iter().filter_map(judged).collect() }
     };
     logged.rounds.iter().map(round).collect()
 }

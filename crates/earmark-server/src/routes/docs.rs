@@ -100,6 +100,8 @@ fn named(content: &Value) -> String {
     }
 }
 
+/// As HTML; links between items of the library have no target here.
 fn escape(text: &str) -> String {
+    let text = text.replace("[`", "`").replace("`]", "`");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -175,7 +175,7 @@ async fn thumbs_are_feedback_that_is_learned_from() {
     let again = part(&server, &feedback, &[(&format!("label.{}", shown[0]), "useful")]).await;
     assert_eq!((again.status.as_u16(), again.text.contains("closed")), (409, true), "{}", again.text);
     let page = server.get(&format!("/ui/recalls/{id}")).await.text;
-    assert!(page.contains("Round 2") && page.contains("said outright") && page.contains("How they rank now"));
+    assert!(page.contains("Round 2") && page.contains("explicit feedback") && page.contains("How they rank now"));
 }
 
 #[tokio::test]
@@ -183,7 +183,8 @@ async fn everything_works_without_scripts() {
     let server = Server::new();
     let written =
         [("content", "the key hangs there"), ("author", "Ana"), ("tags", "home, keys"), ("occurred_at", "2027-02-14")];
-    assert_eq!(location(&submit(&server, "/ui/memories", &written).await), "/ui/memories");
+    let remembered = submit(&server, "/ui/memories", &written).await;
+    assert!(server.get(location(&remembered)).await.text.contains("Remembered."));
     let list = server.get("/ui/memories").await.text;
     assert!(list.contains("the key hangs there") && list.contains("home, keys") && list.contains("2027-02-14"));
     let id: String =
@@ -267,7 +268,10 @@ async fn curves_follow_the_closed_recalls() {
     let curves = server.get("/ui/curve").await.ok();
     assert_eq!(curves["hits"], json!([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0.0, 0.0, 0.0, 0.25, 0.4, 0.5]]));
     let page = server.get("/").await.text;
-    assert!(page.contains("100 %") && page.contains("said outright") && page.contains("data-kind=\"hits\""), "{page}");
+    assert!(
+        page.contains("100 %") && page.contains("explicit feedback") && page.contains("data-kind=\"hits\""),
+        "{page}"
+    );
 }
 
 #[tokio::test]

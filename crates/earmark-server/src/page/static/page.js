@@ -3,16 +3,18 @@
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const percent = (value) => (value == null ? "" : Math.round(100 * value) + " %");
+// The legend tells the newest value until a point is chosen.
+const told = (u, value, series, index) => percent(index == null ? u.data[series].at(-1) : value);
 
 function lines(kind) {
   if (kind === "hits") {
-    return [{ label: "answered by the slate", stroke: colour("--learned"), width: 2, value: (u, v) => percent(v) }];
+    return [{ label: "something useful was shown", stroke: colour("--learned"), width: 2, value: told }];
   }
   return [
-    { label: "static", stroke: colour("--fixed"), width: 2, dash: [6, 4], value: (u, v) => percent(v) },
-    { label: "learned", stroke: colour("--learned"), width: 2, value: (u, v) => percent(v) },
-    { label: "at least", width: 0, points: { show: false }, value: (u, v) => percent(v) },
-    { label: "at most", width: 0, points: { show: false }, value: (u, v) => percent(v) },
+    { label: "static", stroke: colour("--fixed"), width: 2, dash: [6, 4], value: told },
+    { label: "learned", stroke: colour("--learned"), width: 2, value: told },
+    { label: "at least", width: 0, points: { show: false }, value: told },
+    { label: "at most", width: 0, points: { show: false }, value: told },
   ];
 }
 
@@ -22,7 +24,7 @@ function draw(place, kind, data) {
   new uPlot({
     width: place.clientWidth,
     height: 240,
-    scales: { x: { time: false }, y: { range: (u, low, high) => [Math.max(0, Math.min(low, 1) - 0.05), Math.min(1.02, high + 0.05)] } },
+    scales: { x: { time: false }, y: { range: [0, 1.02] } },
     axes: [
       { ...axis(), label: "closed recalls", labelSize: 24, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] },
       { ...axis(), size: 56, values: (u, ticks) => ticks.map(percent) },
