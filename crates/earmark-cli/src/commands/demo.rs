@@ -23,9 +23,7 @@ use crate::{
 const CONVERSATION: &str = include_str!("../../assets/sample/conversation.jsonl");
 const QUESTIONS: &str = include_str!("../../assets/sample/questions.jsonl");
 /// Numbers of closed recalls at which the held-out questions are asked.
-const CHECKPOINTS: [usize; 5] = [5, 10, 20, 40, 80];
-/// How often each training question is asked.
-const ROUNDS: usize = 2;
+const CHECKPOINTS: [usize; 4] = [5, 10, 20, 40];
 const TOP: usize = 5;
 
 #[derive(Debug, Deserialize)]
@@ -129,13 +127,13 @@ impl Demo<'_> {
         Ok(Demo { settings, namespace, turns, train, test })
     }
 
-    /// Asks and answers the training questions, and once more; the held-out ones are asked, without feedback, now and then.
+    /// Asks and answers the training questions; the held-out ones are asked, without feedback, now and then.
     fn learn(&self, shown: usize) -> Result<(Vec<Asked>, Vec<Point>)> {
         // Nothing has been learned yet, so this is what the static ranking finds, now and later.
         let fixed = self.share(&self.held_out()?);
         let mut curve = vec![Point { closed_recalls: 0, fixed, learned: fixed }];
         let mut asked = Vec::new();
-        for (i, question) in self.train.iter().cycle().take(self.closed()).enumerate() {
+        for (i, question) in self.train.iter().enumerate() {
             let one = self.ask(question)?;
             if !self.settings.json && i < shown {
                 print_asked(i + 1, question, &one)?;
@@ -148,17 +146,11 @@ impl Demo<'_> {
         let more = self.train.len().saturating_sub(shown);
         if !self.settings.json && more > 0 {
             print_text(&format!(
-                "\n{} asked and closed in the same way, then all {} once more, as questions come back in real use.",
-                counted(more, "more question was", "more questions were"),
-                self.train.len()
+                "\n{} asked and closed in the same way.",
+                counted(more, "more question was", "more questions were")
             ))?;
         }
         Ok((asked, curve))
-    }
-
-    /// Recalls that are closed in all.
-    fn closed(&self) -> usize {
-        ROUNDS * self.train.len()
     }
 
     /// Asks a question, answers it as an agent would that knows the truth, and hands the answer's citations in.
@@ -268,10 +260,10 @@ fn conclusion(curve: &[Point], demo: &Demo<'_>) -> String {
     let bold = Style::new().bold();
     let percent = |share: Option<f32>| 100.0 * share.unwrap_or(0.0);
     let (fixed, learned) = (percent(curve.last().map(|p| p.fixed)), percent(curve.last().map(|p| p.learned)));
-    let (closed, test) = (demo.closed(), demo.test.len());
+    let (train, test) = (demo.train.len(), demo.test.len());
     format!(
         "\n{bold}{test} held-out questions: share with every answering message among the top five{bold:#}\n\n{}\n\n\
-         Static ranking {fixed:.0} %, after {closed} closed recalls {learned:.0} %. One small sample shows the mechanism, not its worth.\n\
+         Static ranking {fixed:.0} %, after {train} closed recalls {learned:.0} %. One small sample shows the mechanism, not its worth.\n\
          The answers were played from known ones; no language model was asked{}.",
         chart(curve),
         if demo.settings.encoder.url.is_none() { ", and nothing left this machine" } else { "" }
