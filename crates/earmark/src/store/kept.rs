@@ -1,7 +1,7 @@
 //! Scopes that are asked for again: which rows pass, kept in memory.
 //!
 //! Of a scope that many memories pass no index can list the rows quickly, and asking candidates one by one costs more
-//! than no filter at all. A list that is kept makes such a scope cheaper than none.
+//! than no filter at all. A list that is kept makes such a scope no dearer than none, and mostly cheaper.
 
 use std::sync::{Arc, Mutex};
 
@@ -42,21 +42,22 @@ impl RowSet {
     }
 }
 
+/// A scope, and which rows pass it if it was listed.
+#[derive(Debug)]
+struct Kept {
+    scope: Scope,
+    /// [`CHANGES`] since when it is counted how often it is asked for.
+    changes: i64,
+    asked: u32,
+    listing: Listing,
+}
+
 /// The rows of a scope, up to one row.
 #[derive(Debug, Clone, Default)]
 struct Listing {
     rows: Arc<RowSet>,
     /// The newest row that was looked at; rows are never given out twice.
     through: i64,
-    /// [`CHANGES`] at that time.
-    changes: i64,
-}
-
-#[derive(Debug)]
-struct Kept {
-    scope: Scope,
-    asked: u32,
-    listing: Listing,
 }
 
 /// The scopes asked for last, the latest in front.
@@ -65,40 +66,46 @@ pub(crate) struct KeptScopes(Mutex<Vec<Kept>>);
 
 impl KeptScopes {
     /// Has the rows of `scope` listed when it is asked for often enough.
-    pub(crate) fn note(&self, scope: &Scope) {
+    pub(crate) fn note(&self, snapshot: &Connection, scope: &Scope) -> Attempt<()> {
+        let changes = meta_number(snapshot, CHANGES)?;
         let mut scopes = lock(&self.0);
         if scopes.iter().all(|kept| kept.scope != *scope) {
-            scopes.insert(0, Kept { scope: scope.clone(), asked: 1, listing: Listing::default() });
+            scopes.insert(0, Kept { scope: scope.clone(), changes, asked: 1, listing: Listing::default() });
             scopes.truncate(MOST_KEPT);
         }
+        Ok(())
     }
 
-    /// The rows that pass a scope that was noted, once it was asked for often enough. Rows that were deleted since may
-    /// be among them.
+    /// The rows that pass a scope that was noted, once it was asked for often enough since a memory was last changed in
+    /// place. Rows that were deleted since may be among them.
     pub(crate) fn rows(&self, snapshot: &Connection, scope: &Scope) -> Attempt<Option<Arc<RowSet>>> {
-        let Some(listing) = self.asked_for(scope) else { return Ok(None) };
+        let changes = meta_number(snapshot, CHANGES)?;
+        let Some(listing) = self.asked_for(scope, changes) else { return Ok(None) };
         let current = brought_up_to_date(listing, snapshot, scope)?;
         let rows = Arc::clone(&current.rows);
-        if let Some(kept) = lock(&self.0).iter_mut().find(|kept| kept.scope == *scope) {
+        let mut scopes = lock(&self.0);
+        if let Some(kept) = scopes.iter_mut().find(|kept| kept.scope == *scope && kept.changes == changes) {
             kept.listing = current;
         }
         Ok(Some(rows))
     }
 
-    fn asked_for(&self, scope: &Scope) -> Option<Listing> {
+    fn asked_for(&self, scope: &Scope, changes: i64) -> Option<Listing> {
         let mut scopes = lock(&self.0);
         let at = scopes.iter().position(|kept| kept.scope == *scope)?;
         scopes[..=at].rotate_right(1);
-        scopes[0].asked = scopes[0].asked.saturating_add(1);
-        (scopes[0].asked >= WORTH_KEEPING).then(|| scopes[0].listing.clone())
+        let kept = &mut scopes[0];
+        if kept.changes != changes {
+            // It is counted anew, so that memories that change all the time do not cost a listing each time.
+            (kept.changes, kept.asked, kept.listing) = (changes, 0, Listing::default());
+        }
+        kept.asked = kept.asked.saturating_add(1);
+        (kept.asked >= WORTH_KEEPING).then(|| kept.listing.clone())
     }
 }
 
+/// Adds the rows that are newer than the listing.
 fn brought_up_to_date(mut listing: Listing, snapshot: &Connection, scope: &Scope) -> Attempt<Listing> {
-    let changes = meta_number(snapshot, CHANGES)?;
-    if listing.changes != changes {
-        listing = Listing { changes, ..Listing::default() };
-    }
     let mut statement = snapshot.prepare_cached("SELECT ifnull(max(row), 0) FROM memories")?;
     let newest: i64 = statement.query_row([], |row| row.get(0))?;
     if listing.through < newest {

@@ -164,7 +164,7 @@ impl Store {
                 return Ok(Allowed::Listed(listed));
             }
         }
-        self.kept_scopes.note(scope);
+        self.kept_scopes.note(snapshot, scope)?;
         Ok(Allowed::Ask(share.max(1.0 / SAMPLE as f64)))
     }
 }
