@@ -227,7 +227,10 @@ impl Search<'_> {
                     count += usize::from(passes(Row(*row)));
                 }
                 for (i, &at) in passing[..count].iter().enumerate() {
-                    if let Some(&ahead) = passing[..count].get(i + AHEAD) {
+                    // Where all pass the processor sees by itself what comes next.
+                    if count < BLOCK
+                        && let Some(&ahead) = passing[..count].get(i + AHEAD)
+                    {
                         prefetch(entries.codes_of(ahead));
                     }
                     let score = self.approximate(&entries, at);
