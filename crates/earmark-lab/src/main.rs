@@ -167,7 +167,11 @@ fn encode_banks(folders: &Folders, dataset: &Dataset, encoder: &str, text: Memor
         progress.inc(1);
     }
     progress.finish_and_clear();
-    println!("{}, {encoder}: all {} banks are encoded", dataset.name, dataset.banks.len());
+    println!(
+        "{}, {encoder}: all {} banks with questions are encoded",
+        dataset.name,
+        progress.length().unwrap_or_default()
+    );
     Ok(())
 }
 
@@ -288,7 +292,7 @@ fn keep_ready(folders: &Folders, dataset: &mut Dataset, encoder: &str, text: Mem
     let vectors = Vectors::open(encoder, &folders.cache, &dataset.name)?;
     let (ready, all) = vectors.keep_ready(dataset, text);
     ensure!(ready > 0, "no bank of {} is encoded by {encoder}; run `earmark-lab encode` first", dataset.name);
-    eprintln!("{}, {encoder}: {ready} of {all} banks are encoded", dataset.name);
+    eprintln!("{}, {encoder}: {ready} of {all} banks with questions are encoded", dataset.name);
     Ok(())
 }
 

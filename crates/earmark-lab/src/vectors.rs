@@ -43,15 +43,17 @@ impl Vectors {
         dataset.banks[bank].memories.iter().all(|memory| known(text.of(memory)))
     }
 
-    /// Drops the memories and questions of banks that are not encoded yet; returns how many banks of how many are ready.
+    /// Drops the memories and questions of banks that are not encoded yet; returns how many of how many banks
+    /// with questions are ready.
     /// Results of a part are those of a random part (see [`bank_order`]).
     pub fn keep_ready(&self, dataset: &mut Dataset, text: MemoryText) -> (usize, usize) {
         let ready: Vec<bool> = (0..dataset.banks.len()).map(|bank| self.holds(dataset, bank, text)).collect();
-        let count = ready.iter().filter(|ready| **ready).count();
+        let asked = bank_order(dataset);
+        let count = asked.iter().filter(|bank| ready[**bank]).count();
         dataset.questions.retain(|question| ready[question.bank]);
         let others = dataset.banks.iter_mut().zip(&ready).filter(|(_, ready)| !**ready);
         others.for_each(|(bank, _)| bank.memories.clear());
-        (count, ready.len())
+        (count, asked.len())
     }
 
     /// One vector a text, in their order; `progress` is told how many of how many texts are done.
