@@ -17,11 +17,12 @@ use super::summary;
 use crate::report::Provenance;
 use crate::rows::{self, Row, RunKey};
 
-const NOTHING: Without = Without { features: &[], fitting: false, trust: false, gate: false, critic: false };
+const NOTHING: Without =
+    Without { features: &[], fitting: false, trust: false, gate: false, critic: false, last_place: false };
 
 /// Name, what it means, and what is left out or replaced. The ranges are those of the feature table, which a test holds to it.
 #[expect(clippy::single_range_in_vec_init, reason = "a part is a list of ranges, often of one")]
-const PARTS: [(&str, &str, Without); 12] = [
+const PARTS: [(&str, &str, Without); 13] = [
     ("whole", "nothing is left out", NOTHING),
     (
         "no-fitting",
@@ -42,11 +43,19 @@ const PARTS: [(&str, &str, Without); 12] = [
         "learned from the gold labels of all candidates, not a critic's of five: what the features can do",
         Without { critic: true, ..NOTHING },
     ),
+    (
+        "explored-place",
+        "while learning, the last place goes to what weights drawn from their posterior put first",
+        Without { last_place: true, ..NOTHING },
+    ),
 ];
 
 const fn without(features: &'static [Range<usize>]) -> Without {
     Without { features, ..NOTHING }
 }
+
+/// Name of the slates that were served while learning.
+const SERVED: &str = "served";
 
 /// How each part is tested: name behind that of the part, how it answers, whether it has learned.
 const ANSWERS: [(&str, Answer, bool); 3] = [
@@ -104,7 +113,12 @@ fn one(settings: &Settings, material: &Material<'_>, part: &str, without: Withou
         let n_train = if *learned { split.train.len() } else { 0 };
         Ok(row_of(settings, key(settings, material, part, answer, seed), &params, (n_train, 0.0), &scores, calls))
     };
-    ANSWERS.iter().map(row).collect()
+    let mut rows = ANSWERS.iter().map(row).collect::<Result<Vec<Row>>>()?;
+    if !last.served.is_empty() {
+        let served = key(settings, material, part, SERVED, seed);
+        rows.push(row_of(settings, served, &params, (0, 0.0), &last.served, 0.0));
+    }
+    Ok(rows)
 }
 
 /// Writes README and summary of the folder from its rows.
@@ -116,8 +130,8 @@ pub fn write_report(settings: &Settings, folder: &ResultFolder, provenance: &Pro
     let rows = folder.rows()?;
     let mut text = format!(
         "# What each part of the `default` recipe adds\n\nRecall@5 (all gold) in percent over {} seeds, split `{}`, critic {:.0}/{:.0}; \
-         in brackets the paired difference from the whole recipe with its 95 % interval. `3 calls` reads test labels \
-         through the simulated critic.\n",
+         in brackets the paired difference from the whole recipe with its 95 % interval. `while learning` is what was \
+         served for the training questions, on the way; `3 calls` reads test labels through the simulated critic.\n",
         settings.seed_list().len(),
         settings.split.name(),
         100.0 * settings.quality.precision,
@@ -140,7 +154,9 @@ pub fn write_report(settings: &Settings, folder: &ResultFolder, provenance: &Pro
 }
 
 fn table(rows: &[Row], dataset: &str, encoder: &str) -> String {
-    let mut text = "| left out | what that is | static | learned | 3 calls |\n|---|---|---|---|---|\n".to_owned();
+    let mut text =
+        "| left out | what that is | static | while learning | learned | 3 calls |\n|---|---|---|---|---|---|\n"
+            .to_owned();
     let of = |part: &str, answer: &str| {
         let name = format!("{part}: {answer}");
         let same = |row: &&Row| row.key.dataset == dataset && row.key.encoder == encoder && row.key.method == name;
@@ -151,6 +167,9 @@ fn table(rows: &[Row], dataset: &str, encoder: &str) -> String {
     for (part, meaning, _) in PARTS {
         let cell = |answer: &str| {
             let (ours, whole) = (of(part, answer), of("whole", answer));
+            if ours.is_empty() {
+                return "-".to_owned();
+            }
             let value = format!("{:.1}", summary::spread(&ours, |row| row.scores.recall_at_5).mean);
             match summary::gain(&ours, &whole).filter(|_| part != "whole") {
                 Some(difference) => format!("{value} ({})", summary::points(difference)),
@@ -158,7 +177,7 @@ fn table(rows: &[Row], dataset: &str, encoder: &str) -> String {
             }
         };
         let [fixed, learned, calls] = ANSWERS.map(|(answer, _, _)| cell(answer));
-        let _ = writeln!(text, "| {part} | {meaning} | {fixed} | {learned} | {calls} |");
+        let _ = writeln!(text, "| {part} | {meaning} | {fixed} | {} | {learned} | {calls} |", cell(SERVED));
     }
     text
 }

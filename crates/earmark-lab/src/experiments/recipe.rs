@@ -7,9 +7,11 @@ use std::ops::Range;
 use anyhow::Result;
 use earmark::Params;
 use earmark::critic::{Critic, Quality, Simulated};
-use earmark::learn::{Gate, Past, PastLabel, PastQuestion, Ranker, hindsight, probability, static_agreement};
-use earmark::random::{Random, Seeded};
-use earmark::recall::{Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_WEIGHTS, top_k};
+use earmark::learn::{Gate, Past, PastLabel, PastQuestion, Ranker, hindsight, logit, probability, static_agreement};
+use earmark::random::{Random, Seeded, normal};
+use earmark::recall::{
+    Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_PRECISION, STATIC_WEIGHTS, top_k,
+};
 
 use crate::evidence::Prepared;
 use crate::metrics::Scores;
@@ -17,6 +19,8 @@ use crate::split::Split;
 
 /// Slate size of the benchmarks.
 const SIZE: usize = 5;
+/// Candidates from which the last place may be drawn.
+const DRAWN_FROM: usize = 25;
 /// A critic that is trusted less is not asked.
 const LEAST_TRUST: f32 = 0.05;
 /// Questions kept as past, as in the product.
@@ -53,6 +57,9 @@ pub struct Without {
     pub gate: bool,
     /// No critic: the labels are the gold ones of all candidates of a training question, and all are believed.
     pub critic: bool,
+    /// The last place is not for the next best: while learning it goes to the favourite, of the 25 best, of weights that
+    /// are drawn from their posterior (Thompson sampling).
+    pub last_place: bool,
 }
 
 impl Without {
@@ -68,6 +75,8 @@ pub struct State {
     pub ranker: Ranker,
     /// How often the gate has changed its mind.
     pub turns: usize,
+    /// Of the slates that were served while learning.
+    pub served: Vec<Scores>,
     without: Without,
     past: Past,
     /// Unit vectors of memories that were useful, by key.
@@ -78,7 +87,7 @@ impl State {
     /// Before anything was learned.
     pub fn fixed(without: Without) -> State {
         let (ranker, past) = (Ranker::default(), Past::new(PAST_LIMIT));
-        State { ranker, turns: 0, without, past, useful: HashMap::new() }
+        State { ranker, turns: 0, served: Vec::new(), without, past, useful: HashMap::new() }
     }
 
     /// Features `[K x F]` of a question with the past filled in, and their log-odds `[K]`.
@@ -97,6 +106,23 @@ impl State {
         let rows: Vec<[f64; FEATURES]> = (0..case.rows.len()).map(row).collect();
         let scores = rows.iter().map(|row| self.ranker.score(row) as f32).collect();
         (rows, scores)
+    }
+
+    /// The best of `among` by weights drawn from a normal around those in force, with the diagonal of the posterior's
+    /// precision.
+    fn drawn_favourite(&self, rows: &[[f64; FEATURES]], among: &[usize], random: &mut dyn Random) -> usize {
+        let mut precision = STATIC_PRECISION;
+        for (question, trust) in self.past.questions() {
+            for label in &question.labels {
+                let p = probability(&self.ranker.weights, &label.features);
+                let curvature = f64::from(trust) * p * (1.0 - p);
+                precision.iter_mut().zip(&label.features).for_each(|(sum, x)| *sum += curvature * x * x);
+            }
+        }
+        let around = self.ranker.weights.iter().zip(&precision);
+        let drawn: Vec<f64> = around.map(|(w, precision)| w + f64::from(normal(random)) / precision.sqrt()).collect();
+        let scores: Vec<f32> = among.iter().map(|&i| logit(&drawn, &rows[i]) as f32).collect();
+        among[top_k(&scores, 1)[0]]
     }
 
     /// Probabilities that the best five are useful, and whether they are.
@@ -156,7 +182,7 @@ pub fn learn(
         let case = &cases[*index];
         let labels = match without.critic {
             true => gold_labels(&state, case),
-            false => serve_and_label(&state, case, quality(n), &mut random)?,
+            false => serve_and_label(&mut state, case, quality(n), &mut random)?,
         };
         let n = n + 1;
         state.learn(n, case, labels);
@@ -177,13 +203,19 @@ fn gold_labels(state: &State, case: &Prepared) -> Vec<PastLabel> {
 }
 
 fn serve_and_label(
-    state: &State,
+    state: &mut State,
     case: &Prepared,
     quality: Quality,
     random: &mut dyn Random,
 ) -> Result<Vec<PastLabel>> {
     let (rows, scores) = state.rank(case);
-    let slate: Vec<Candidate> = top_k(&scores, SIZE).into_iter().map(Candidate).collect();
+    let mut places = top_k(&scores, SIZE);
+    if state.without.last_place && places.len() == SIZE {
+        places[SIZE - 1] = state.drawn_favourite(&rows, &top_k(&scores, DRAWN_FROM)[SIZE - 1..], random);
+    }
+    let served: Vec<usize> = places.iter().map(|&i| case.rows[i]).collect();
+    state.served.push(Scores::of(&served, &case.gold));
+    let slate: Vec<Candidate> = places.into_iter().map(Candidate).collect();
     let labels = Simulated { gold: &case.gold_candidates, quality, random }.judge(&slate)?;
     let label = |(candidate, label): (&Candidate, &Option<Label>)| {
         let useful = (*label)? == Label::Useful;

@@ -7,9 +7,10 @@ use crate::recall::{PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS};
 const EAGER: i64 = 24;
 /// Closed recalls from one step to the next, later on.
 const STEP_EVERY: i64 = 8;
-/// Believed recalls from which on a fit counts in full. A fit to a few slates knows little of the candidates outside of
-/// them: where one memory in five that are shown is right, such fits rank below the static order.
-const FULL_FROM: f64 = 60.0;
+/// Believed useful labels from which on a fit counts in full. What a fit knows is limited by the rarer kind of label: where
+/// one memory in five that are shown is right, fits to a few slates rank below the static order; where two are, a dozen
+/// slates teach much.
+const FULL_FROM: f64 = 40.0;
 /// Precision of a weight that must not move.
 const HELD: f64 = 1e9;
 /// Newton steps of a whole fit.
@@ -46,9 +47,10 @@ fn agreement_with(score: &dyn Fn(&[f64]) -> f64, labels: &[PastLabel]) -> Option
     agreement(&scores, &useful)
 }
 
-/// Questions of the past with labels, each as far as it is believed.
+/// Useful labels of the past, each as far as it is believed.
 fn believed(past: &Past) -> f64 {
-    past.questions().filter(|(question, _)| !question.labels.is_empty()).map(|(_, trust)| f64::from(trust)).sum()
+    let useful = |question: &PastQuestion| question.labels.iter().filter(|label| label.useful).count() as f64;
+    past.questions().map(|(question, trust)| f64::from(trust) * useful(question)).sum()
 }
 
 impl Ranker {
@@ -60,7 +62,7 @@ impl Ranker {
     /// Takes in the `n`-th closed recall: both orders are compared on its labels before anything is learned from
     /// them, the past grows by it, and the weights follow all believed labels of the past: by a whole fit at first,
     /// later by single Newton steps now and then, because one recall then moves little. The first fits count in part:
-    /// of `n` believed recalls, by `n / 60`.
+    /// after `n` believed useful labels, by `n / 40`.
     pub fn learn(&mut self, past: &mut Past, question: PastQuestion, n: i64) {
         let learned = agreement_with(&|features| logit(&self.weights, features), &question.labels);
         if let (Some(fixed), Some(learned)) = (static_agreement(&question.labels), learned) {
@@ -146,8 +148,8 @@ mod tests {
             labels.map(|l| Example { features: &l.features, useful: l.useful, weight: 1.0 }).collect();
         let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
         let whole = refit(&prior, &examples, &STATIC_WEIGHTS, WHOLE);
-        // 15 of 60 recalls.
-        let expected = STATIC_WEIGHTS[2] + 0.25 * (whole[2] - STATIC_WEIGHTS[2]);
+        // 15 of 40 useful labels.
+        let expected = STATIC_WEIGHTS[2] + 0.375 * (whole[2] - STATIC_WEIGHTS[2]);
         assert!((ranker.weights[2] - expected).abs() < 1e-6, "{} {expected}", ranker.weights[2]);
     }
 

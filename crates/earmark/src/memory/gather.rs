@@ -135,15 +135,9 @@ impl Namespace {
         }
         let (dense, known) = self.search_arms(question, query, scope, 2 * wanted)?;
         let rows = known.shortlist(&dense, wanted);
-        let ((memories, facts), (vectors, contexts)) = at_once(
-            || {
-                let memories = self.store.memories(&rows)?;
-                let facts: HashMap<Row, Facts> =
-                    memories.iter().map(|(row, memory)| (*row, facts_of(memory))).collect();
-                Ok((memories, facts))
-            },
-            || Ok((self.store.vectors(&rows)?, known.context(&rows)?)),
-        )?;
+        let memories = self.store.memories(&rows)?;
+        let facts: HashMap<Row, Facts> = memories.iter().map(|(row, memory)| (*row, facts_of(memory))).collect();
+        let (vectors, contexts) = (self.store.vectors(&rows)?, known.context(&rows)?);
         let vectors = rows.into_iter().zip(vectors).collect();
         let gathered = Gathered::new(query, memories, &vectors, |row| {
             let Context { beside: [previous, next], around } = contexts[row];
