@@ -66,7 +66,7 @@ impl Search {
         Ok(Owner { user_id, ..Default::default() }.scope(&None, &None, &filters)?)
     }
 
-    /// The same search from `row` on.
+    /// The same search, of what is older than `row`.
     fn next(&self, namespace: &str, row: Row) -> String {
         let parts = [
             ("namespace", namespace),
@@ -118,8 +118,8 @@ pub(super) async fn list(
     Params(search): Params<Search>,
 ) -> Shown {
     let frame = Frame::of(&app, &caller, search.namespace.as_deref(), "/ui/memories").await?;
-    let (scope, after) = (search.scope()?, search.cursor.map(Row));
-    let work = move |memory: &earmark::Namespace| memory.store().list(&scope, after, PAGE);
+    let (scope, before) = (search.scope()?, search.cursor.map(Row));
+    let work = move |memory: &earmark::Namespace| memory.store().list_newest(&scope, before, PAGE);
     let found = app.with(frame.namespace.clone(), Missing::Refuse, work).await?;
     let next = found.last().filter(|_| found.len() == PAGE).map(|(row, _)| search.next(&frame.namespace, *row));
     let list = text(&List {

@@ -88,13 +88,23 @@ impl Store {
     /// # Errors
     /// Those of the disk.
     pub fn list(&self, scope: &Scope, after: Option<Row>, limit: usize) -> Result<Vec<(Row, Memory)>> {
+        self.page(scope, "m.row > ? ORDER BY m.row", after.map_or(i64::MIN, |row| row.0), limit)
+    }
+
+    /// As [`Store::list`], the newest first; `before` is the last row of the page before.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn list_newest(&self, scope: &Scope, before: Option<Row>, limit: usize) -> Result<Vec<(Row, Memory)>> {
+        self.page(scope, "m.row < ? ORDER BY m.row DESC", before.map_or(i64::MAX, |row| row.0), limit)
+    }
+
+    fn page(&self, scope: &Scope, order: &str, bound: i64, limit: usize) -> Result<Vec<(Row, Memory)>> {
         let condition = Condition::of_scope(scope);
-        let sql =
-            format!("SELECT {COLUMNS} FROM memories m WHERE {} AND m.row > ? ORDER BY m.row LIMIT ?", condition.sql);
-        let after = after.map_or(i64::MIN, |row| row.0);
+        let sql = format!("SELECT {COLUMNS} FROM memories m WHERE {} AND {order} LIMIT ?", condition.sql);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.database.read(|snapshot| {
-            let values = condition.with([after.into(), limit.into()]);
+            let values = condition.with([bound.into(), limit.into()]);
             let mut statement = snapshot.prepare(&sql)?;
             let found = statement.query_map(rusqlite::params_from_iter(values), memory)?;
             Ok(found.collect::<rusqlite::Result<_>>()?)

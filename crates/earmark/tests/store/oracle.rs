@@ -154,6 +154,8 @@ proptest! {
             };
             let expected: Vec<Row> = stored.iter().filter(|(_, m)| passes(&scope, m)).map(|(row, _)| *row).collect();
             let listed: Vec<Row> = fresh.store.list(&scope, None, 100).unwrap().into_iter().map(|(row, _)| row).collect();
+            let newest = fresh.store.list_newest(&scope, None, 100).unwrap();
+            assert!(newest.iter().rev().map(|(row, _)| row).eq(&listed), "newest first is the same list");
             prop_assert_eq!(&listed, &expected, "{}", json);
             let found = fresh.store.search(&encode("q"), 5, &scope).unwrap();
             prop_assert_eq!(found, brute_force(&stored, &encode("q"), 5, &scope), "{}", json);
