@@ -63,7 +63,8 @@ pub(crate) fn load_encoder(config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {
     match &config.url {
         Some(url) => remote(url, config),
         None => {
-            let options = LocalOptions { threads: config.threads, ..Default::default() };
+            let (query_prefix, memory_prefix) = (config.query_prefix.clone(), config.memory_prefix.clone());
+            let options = LocalOptions { threads: config.threads, query_prefix, memory_prefix };
             Ok(Arc::from(open_local(config.model.as_deref().unwrap_or(DEFAULT_ENCODER), &options)?))
         }
     }
@@ -84,6 +85,9 @@ fn remote(url: &str, config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {
     let options = RemoteOptions {
         key_variable: config.key_env.clone(),
         dimension: config.dimension,
+        max_characters: config.max_characters,
+        query_prefix: config.query_prefix.clone().unwrap_or_default(),
+        memory_prefix: config.memory_prefix.clone().unwrap_or_default(),
         ..RemoteOptions::new(url, model)
     };
     Ok(Arc::new(Remote::open(options)?))

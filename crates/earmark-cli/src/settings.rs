@@ -85,6 +85,12 @@ pub(crate) struct EncoderConfig {
     pub(crate) key_env: Option<String>,
     /// Dimension of the endpoint's vectors; it is asked if not set.
     pub(crate) dimension: Option<usize>,
+    /// Longest text in characters that an endpoint gets as one; longer ones go in pieces.
+    pub(crate) max_characters: Option<usize>,
+    /// Put before every query; what a local model's folder says if not set.
+    pub(crate) query_prefix: Option<String>,
+    /// Put before every memory; what a local model's folder says if not set.
+    pub(crate) memory_prefix: Option<String>,
     /// Threads of a local encoder; all cores if not set.
     pub(crate) threads: Option<usize>,
 }

@@ -31,6 +31,9 @@ pub struct RemoteOptions {
     pub query_prefix: String,
     /// Put before every memory. Default empty.
     pub memory_prefix: String,
+    /// Longest text, in characters, that is sent as one; longer ones go in pieces, whose vectors are averaged by their
+    /// lengths. Default `None`: texts are sent whole, and the endpoint decides what it does with long ones.
+    pub max_characters: Option<usize>,
 }
 
 impl RemoteOptions {
@@ -46,14 +49,14 @@ impl RemoteOptions {
             retries: 4,
             query_prefix: String::new(),
             memory_prefix: String::new(),
+            max_characters: None,
         }
     }
 }
 
 /// An encoder behind an OpenAI-compatible endpoint.
 ///
-/// Long texts are sent whole: the endpoint decides what it does with them. A call that fails is repeated after a
-/// pause; when it fails for good no vector of the call is returned.
+/// A call that fails is repeated after a pause; when it fails for good no vector of the call is returned.
 pub struct Remote {
     endpoint: Endpoint,
     options: RemoteOptions,
@@ -71,8 +74,8 @@ impl Remote {
         if options.model.trim().is_empty() {
             return Err(Error::invalid("encoder.model", "has to name the model that the endpoint serves"));
         }
-        if options.batch_size == 0 || options.dimension == Some(0) {
-            return Err(Error::invalid("encoder", "needs a batch size and a dimension of at least 1"));
+        if options.batch_size == 0 || options.dimension == Some(0) || options.max_characters == Some(0) {
+            return Err(Error::invalid("encoder", "needs a batch size, a dimension and a longest text of at least 1"));
         }
         let key = Key::from_variable(options.key_variable.clone());
         let endpoint = Endpoint::new(url, key, options.timeout, options.retries);
@@ -119,15 +122,48 @@ impl Encoder for Remote {
             Side::Query => &self.options.query_prefix,
             Side::Memory => &self.options.memory_prefix,
         };
-        let mut vectors = Vec::with_capacity(texts.len());
-        for batch in texts.chunks(self.options.batch_size) {
+        let most = self.options.max_characters.unwrap_or(usize::MAX);
+        let pieces: Vec<Vec<&str>> = texts.iter().map(|text| pieces(text, most)).collect();
+        let all: Vec<&str> = pieces.concat();
+        let mut vectors = Vec::with_capacity(all.len());
+        for batch in all.chunks(self.options.batch_size) {
             let batch: Vec<String> = batch.iter().map(|text| format!("{prefix}{text}")).collect();
             let part = self.call(&batch)?;
             self.check_dimension(&part)?;
             vectors.extend(part);
         }
-        Ok(vectors)
+        let mut vectors = vectors.into_iter();
+        Ok(pieces.iter().map(|pieces| mean(pieces, vectors.by_ref().take(pieces.len()).collect())).collect())
     }
+}
+
+/// A text in pieces of at most `most` characters, cut behind white space where there is any.
+fn pieces(text: &str, most: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some((end, _)) = rest.char_indices().nth(most) {
+        let blank = rest[..end].char_indices().rfind(|(_, c)| c.is_whitespace());
+        let blank = blank.filter(|(at, _)| !rest[..*at].trim().is_empty());
+        let (piece, after) = rest.split_at(blank.map_or(end, |(at, c)| at + c.len_utf8()));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+/// The mean of the pieces' vectors, each weighted by its length in bytes.
+fn mean(pieces: &[&str], mut vectors: Vec<Vec<f32>>) -> Vec<f32> {
+    if let [_] = pieces {
+        return vectors.swap_remove(0);
+    }
+    let all: f32 = pieces.iter().map(|piece| piece.len() as f32).sum();
+    let mut mean = vec![0.0; vectors[0].len()];
+    for (piece, vector) in pieces.iter().zip(&vectors) {
+        let share = piece.len() as f32 / all;
+        mean.iter_mut().zip(vector).for_each(|(sum, x)| *sum += share * x);
+    }
+    mean
 }
 
 /// The vectors of an answer in the order of the texts: by `index` when every item has one, else as they come.
@@ -239,6 +275,23 @@ mod tests {
         assert_eq!(vectors, [[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]);
         let first: Value = serde_json::from_str(&asked.recv().unwrap().body).unwrap();
         assert_eq!(first, json!({"model": "m", "input": ["passage: red apple", "passage: green pear"]}));
+    }
+
+    #[test]
+    fn long_texts_go_in_pieces() {
+        assert_eq!(pieces("red apple pie", 9), ["red ", "apple pie"]);
+        assert_eq!(pieces("äöüäöü", 4), ["äöüä", "öü"]);
+        assert_eq!(pieces(" pears", 4), [" pea", "rs"]);
+        assert_eq!((pieces("", 4), pieces("pear", 4)), (vec![""], vec!["pear"]));
+        let data = json!({"data": [{"embedding": [1, 0]}, {"embedding": [5, 4]}, {"embedding": [7, 7]}]});
+        let (mut remote, asked) = remote(vec![data]);
+        remote.options.max_characters = Some(10);
+        let vectors = remote.encode(&["red apple grey", "plum"], Side::Memory).unwrap();
+        // "red apple " and "grey": 10 / 14 of [1, 0] and 4 / 14 of [5, 4].
+        let expected = [[30.0 / 14.0, 16.0 / 14.0], [7.0, 7.0]];
+        assert!(vectors.concat().iter().zip(expected.concat()).all(|(a, b)| (a - b).abs() < 1e-6), "{vectors:?}");
+        let sent: Value = serde_json::from_str(&asked.recv().unwrap().body).unwrap();
+        assert_eq!(sent["input"], json!(["red apple ", "grey", "plum"]));
     }
 
     #[test]

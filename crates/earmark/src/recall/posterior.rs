@@ -117,7 +117,6 @@ fn best(log_odds: &[f32], size: usize) -> Vec<usize> {
 pub struct PosteriorEpisode {
     params: Params,
     pool: Arc<Pool>,
-    unit_memories: Array2<f32>,
     trust: f32,
     beliefs: Beliefs,
     rounds: Vec<Round>,
@@ -126,18 +125,7 @@ pub struct PosteriorEpisode {
 impl PosteriorEpisode {
     /// Starts from the log-odds `[K]` of the learned ranking. `trust` in [0, 1] scales what a label is worth.
     pub fn new(pool: Arc<Pool>, log_odds: Vec<f32>, trust: f32, params: &Params) -> Self {
-        let mut unit_memories = pool.memories().clone();
-        for mut row in unit_memories.rows_mut() {
-            row.as_slice_mut().into_iter().for_each(normalize);
-        }
-        PosteriorEpisode {
-            params: *params,
-            pool,
-            unit_memories,
-            trust,
-            beliefs: Beliefs::new(log_odds),
-            rounds: Vec::new(),
-        }
+        PosteriorEpisode { params: *params, pool, trust, beliefs: Beliefs::new(log_odds), rounds: Vec::new() }
     }
 
     /// The slate to have judged next: the likeliest candidates below the cut that nobody judged.
@@ -150,7 +138,7 @@ impl PosteriorEpisode {
         let round = Round { slate: slate.candidates(), labels: labels.to_vec(), noise: Vec::new() };
         let judged: Vec<(usize, bool)> = round.judged().map(|(c, label)| (c.0, label == Label::Useful)).collect();
         let (rates, spread) = (self.rates(), self.propagation());
-        self.beliefs.observe(&judged, self.trust, rates, spread, self.unit_memories.view());
+        self.beliefs.observe(&judged, self.trust, rates, spread, unit_rows(self.pool.memories()).view());
         self.rounds.push(round);
     }
 
@@ -200,6 +188,12 @@ impl PosteriorEpisode {
             threshold: self.params.spread_threshold,
         }
     }
+}
+
+fn unit_rows(memories: &Array2<f32>) -> Array2<f32> {
+    let mut unit = memories.clone();
+    unit.rows_mut().into_iter().for_each(|mut row| row.as_slice_mut().into_iter().for_each(normalize));
+    unit
 }
 
 #[cfg(test)]
