@@ -8,8 +8,7 @@ const EAGER: i64 = 24;
 /// Closed recalls from one step to the next, later on.
 const STEP_EVERY: i64 = 8;
 /// Believed useful labels from which on a fit counts in full. What a fit knows is limited by the rarer kind of label: where
-/// one memory in five that are shown is right, fits to a few slates rank below the static order; where two are, a dozen
-/// slates teach much.
+/// one memory in five that are shown is right, fits to a few slates rank below the static order.
 const FULL_FROM: f64 = 40.0;
 /// Precision of a weight that must not move.
 const HELD: f64 = 1e9;
