@@ -88,9 +88,11 @@ fn newton_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f64
             let (p, misfit) = chance_and_misfit(logit(weights, example.features), example.useful);
             loss += example.weight * misfit;
             let slope = example.weight * (p - f64::from(example.useful));
-            gradient.iter_mut().zip(example.features).for_each(|(sum, x)| *sum += slope * x);
             let root = (example.weight * p * (1.0 - p)).sqrt();
-            row.iter_mut().zip(example.features).for_each(|(to, x)| *to = root * x);
+            for (i, &x) in example.features[..n].iter().enumerate() {
+                gradient[i] += slope * x;
+                row[i] = root * x;
+            }
         }
         let rows = scaled.slice(s![..part.len(), ..]);
         general_mat_mul(1.0, &rows.t(), &rows, 1.0, &mut hessian);
