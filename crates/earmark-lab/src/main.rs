@@ -161,17 +161,13 @@ fn encode_banks(folders: &Folders, dataset: &Dataset, encoder: &str, text: Memor
     let order = bank_order(dataset);
     let progress = bar(&format!("{}, {encoder}: banks", dataset.name)).with_elapsed(std::time::Duration::ZERO);
     progress.set_length(order.len() as u64);
-    for bank in order {
+    for &bank in &order {
         let texts: Vec<String> = dataset.banks[bank].memories.iter().map(|memory| text.of(memory)).collect();
         vectors.encode(&texts.iter().map(String::as_str).collect::<Vec<_>>(), Side::Memory, &mut |_, _| {})?;
         progress.inc(1);
     }
     progress.finish_and_clear();
-    println!(
-        "{}, {encoder}: all {} banks with questions are encoded",
-        dataset.name,
-        progress.length().unwrap_or_default()
-    );
+    println!("{}, {encoder}: all {} banks with questions are encoded", dataset.name, order.len());
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use serde_json::{Value, json};
 
-use super::{Encoder, Side};
+use super::{Encoder, Side, local::add_scaled};
 use crate::error::{Error, Result};
 use crate::http::{Endpoint, Key, operation_url};
 
@@ -160,8 +160,7 @@ fn mean(pieces: &[&str], mut vectors: Vec<Vec<f32>>) -> Vec<f32> {
     let all: f32 = pieces.iter().map(|piece| piece.len() as f32).sum();
     let mut mean = vec![0.0; vectors[0].len()];
     for (piece, vector) in pieces.iter().zip(&vectors) {
-        let share = piece.len() as f32 / all;
-        mean.iter_mut().zip(vector).for_each(|(sum, x)| *sum += share * x);
+        add_scaled(&mut mean, vector, piece.len() as f32 / all);
     }
     mean
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use rusqlite::Connection;
 
 use super::Row;
-use super::database::{Attempt, lock, meta_number};
+use super::database::{Attempt, lock};
 use super::scope::list_after;
 use crate::record::Scope;
 
@@ -65,21 +65,18 @@ struct Listing {
 pub(crate) struct KeptScopes(Mutex<Vec<Kept>>);
 
 impl KeptScopes {
-    /// Has the rows of `scope` listed when it is asked for often enough.
-    pub(crate) fn note(&self, snapshot: &Connection, scope: &Scope) -> Attempt<()> {
-        let changes = meta_number(snapshot, CHANGES)?;
+    /// Has the rows of `scope` listed when it is asked for often enough; `changes` is [`CHANGES`] now.
+    pub(crate) fn note(&self, scope: &Scope, changes: i64) {
         let mut scopes = lock(&self.0);
         if scopes.iter().all(|kept| kept.scope != *scope) {
             scopes.insert(0, Kept { scope: scope.clone(), changes, asked: 1, listing: Listing::default() });
             scopes.truncate(MOST_KEPT);
         }
-        Ok(())
     }
 
     /// The rows that pass a scope that was noted, once it was asked for often enough since a memory was last changed in
     /// place. Rows that were deleted since may be among them.
-    pub(crate) fn rows(&self, snapshot: &Connection, scope: &Scope) -> Attempt<Option<Arc<RowSet>>> {
-        let changes = meta_number(snapshot, CHANGES)?;
+    pub(crate) fn rows(&self, snapshot: &Connection, scope: &Scope, changes: i64) -> Attempt<Option<Arc<RowSet>>> {
         let Some(listing) = self.asked_for(scope, changes) else { return Ok(None) };
         let current = brought_up_to_date(listing, snapshot, scope)?;
         let rows = Arc::clone(&current.rows);

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::bank::{Bank, Mark, Place};
-use super::database::Attempt;
-use super::kept::RowSet;
+use super::database::{Attempt, meta_number};
+use super::kept::{CHANGES, RowSet};
 use super::memories::{unit, wrong_dimension};
 use super::quantize::{Codes, error_margin, quantize};
 use super::raw::{dot_codes, prefetch};
@@ -152,7 +152,8 @@ impl Store {
         if scope.is_everything() {
             return Ok(Allowed::Everything);
         }
-        if let Some(rows) = self.kept_scopes.rows(snapshot, scope)? {
+        let changes = meta_number(snapshot, CHANGES)?;
+        if let Some(rows) = self.kept_scopes.rows(snapshot, scope, changes)? {
             return Ok(Allowed::Kept(rows));
         }
         let sample = bank.sample(SAMPLE);
@@ -164,7 +165,7 @@ impl Store {
                 return Ok(Allowed::Listed(listed));
             }
         }
-        self.kept_scopes.note(snapshot, scope)?;
+        self.kept_scopes.note(scope, changes);
         Ok(Allowed::Ask(share.max(1.0 / SAMPLE as f64)))
     }
 }

@@ -259,6 +259,7 @@ fn thread_pool(threads: Option<usize>) -> checkpoint::Result<Option<rayon::Threa
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(Some).map_err(|error| error.to_string())
 }
 
-fn add_scaled(sum: &mut [f32], values: &[f32], scale: f32) {
+/// `sum += scale values`.
+pub(super) fn add_scaled(sum: &mut [f32], values: &[f32], scale: f32) {
     sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value * scale);
 }
