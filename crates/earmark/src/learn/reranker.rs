@@ -1,4 +1,5 @@
-//! A Bayesian logistic regression over a few features: the learner of the `default` recipe.
+//! A Bayesian logistic regression over a few features, from labels that miss some of what is useful: the learner of
+//! the `default` recipe.
 
 use ndarray::{Array2, ArrayView1, linalg::general_mat_mul, s};
 
@@ -16,8 +17,10 @@ pub struct Prior<'a> {
 pub struct Example<'a> {
     /// Its features `[F]`.
     pub features: &'a [f64],
-    /// Whether it was useful.
+    /// Whether it was labelled useful.
     pub useful: bool,
+    /// Chance that a useful candidate is labelled useful, in (0, 1]: below 1 a label "not useful" may be a miss.
+    pub hit_rate: f64,
     /// How much it counts, for example 1.
     pub weight: f64,
 }
@@ -32,10 +35,11 @@ pub fn logit(weights: &[f64], features: &[f64]) -> f64 {
     weights.iter().zip(features).map(|(w, x)| w * x).sum()
 }
 
-/// Weights `[F]` that maximise the posterior: prior times the likelihood of the labels.
+/// Weights `[F]` that maximise the posterior: prior times the likelihood of the labels, where a candidate is labelled
+/// useful with the chance `hit_rate / (1 + exp(-w.x))`.
 ///
-/// Newton's method with step halving (undamped Newton diverges on separable labels), begun at `start`;
-/// deterministic, and without examples exactly the prior's mean when begun there.
+/// Fisher scoring (Newton's method with the expected curvature) with step halving, because whole steps diverge on
+/// separable labels; begun at `start`; deterministic, and without examples exactly the prior's mean when begun there.
 ///
 /// # Panics
 /// If the lengths of prior, start and features differ.
@@ -43,7 +47,7 @@ pub fn fit(prior: &Prior, examples: &[Example], start: &[f64]) -> Vec<f64> {
     refit(prior, examples, start, 25)
 }
 
-/// As [`fit`], with at most `steps` Newton steps.
+/// As [`fit`], with at most `steps` steps.
 ///
 /// # Panics
 /// As [`fit`].
@@ -51,7 +55,7 @@ pub fn refit(prior: &Prior, examples: &[Example], start: &[f64], steps: usize) -
     const GOOD_ENOUGH: f64 = 1e-8;
     let mut weights = start.to_vec();
     for _ in 0..steps {
-        let (step, loss) = newton_step(prior, examples, &weights);
+        let (step, loss) = scoring_step(prior, examples, &weights);
         let Some((next, next_loss)) = halve_until_better(prior, examples, &weights, &step, loss) else { break };
         weights = next;
         if loss - next_loss < GOOD_ENOUGH * (1.0 + next_loss.abs()) {
@@ -61,10 +65,9 @@ pub fn refit(prior: &Prior, examples: &[Example], start: &[f64], steps: usize) -
     weights
 }
 
-/// `sum weight * ln(1 + exp(-y w.x)) + 1/2 sum precision (w - mean)^2`.
+/// `sum weight * misfit + 1/2 sum precision (w - mean)^2`.
 fn negative_log_posterior(prior: &Prior, examples: &[Example], weights: &[f64]) -> f64 {
-    let misfit: f64 =
-        examples.iter().map(|e| e.weight * chance_and_misfit(logit(weights, e.features), e.useful).1).sum();
+    let misfit: f64 = examples.iter().map(|e| e.weight * Fit::of(e, weights).misfit).sum();
     misfit + distance(prior, weights)
 }
 
@@ -74,27 +77,33 @@ fn distance(prior: &Prior, weights: &[f64]) -> f64 {
     0.5 * terms.map(|((w, mean), precision)| precision * (w - mean).powi(2)).sum::<f64>()
 }
 
-/// Newton's step at `weights`, and [`negative_log_posterior`] there.
-fn newton_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f64>, f64) {
+/// The step at `weights`, and [`negative_log_posterior`] there. Of many examples every so many-th gives the curvature
+/// for all.
+fn scoring_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f64>, f64) {
     /// Examples whose curvature is summed at once: few enough for the cache.
     const TOGETHER: usize = 256;
+    /// Examples that give the curvature, about.
+    const CURVED: usize = 2_500;
     let n = weights.len();
+    let every = (examples.len() / CURVED).max(1);
     let mut hessian = Array2::from_diag(&ArrayView1::from(prior.precision));
     let mut gradient: Vec<f64> = (0..n).map(|i| prior.precision[i] * (weights[i] - prior.mean[i])).collect();
     let mut loss = distance(prior, weights);
     let mut scaled = Array2::zeros((TOGETHER, n));
-    for part in examples.chunks(TOGETHER) {
-        for (example, mut row) in part.iter().zip(scaled.rows_mut()) {
-            let (p, misfit) = chance_and_misfit(logit(weights, example.features), example.useful);
-            loss += example.weight * misfit;
-            let slope = example.weight * (p - f64::from(example.useful));
-            let root = (example.weight * p * (1.0 - p)).sqrt();
-            for (i, &x) in example.features[..n].iter().enumerate() {
-                gradient[i] += slope * x;
-                row[i] = root * x;
+    for part in examples.chunks(TOGETHER * every) {
+        let mut curved = 0;
+        for (place, example) in part.iter().enumerate() {
+            let fit = Fit::of(example, weights);
+            let features = &example.features[..n];
+            loss += example.weight * fit.misfit;
+            gradient.iter_mut().zip(features).for_each(|(g, x)| *g += example.weight * fit.slope * x);
+            if place % every == 0 {
+                let root = (every as f64 * example.weight * fit.curvature).sqrt();
+                scaled.row_mut(curved).iter_mut().zip(features).for_each(|(entry, x)| *entry = root * x);
+                curved += 1;
             }
         }
-        let rows = scaled.slice(s![..part.len(), ..]);
+        let rows = scaled.slice(s![..curved, ..]);
         general_mat_mul(1.0, &rows.t(), &rows, 1.0, &mut hessian);
     }
     let (mut hessian, _) = hessian.into_raw_vec_and_offset();
@@ -142,12 +151,32 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// `p = 1 / (1 + exp(-z))` and the misfit of a label, `-ln p` if useful and `-ln(1 - p)` if not, without overflow.
-fn chance_and_misfit(z: f64, useful: bool) -> (f64, f64) {
-    let small = (-z.abs()).exp();
-    let p = if z < 0.0 { small } else { 1.0 } / (1.0 + small);
-    let against = if useful { -z } else { z };
-    (p, against.max(0.0) + small.ln_1p())
+/// How a label fits the log-odds `z = w.x`. With `s = 1 / (1 + exp(-z))` and the hit rate `h` it is "useful" with the
+/// chance `h s`.
+struct Fit {
+    /// `-ln(h s)` if useful and `-ln(1 - h s)` if not.
+    misfit: f64,
+    /// Derivative of the misfit by `z`: `s - 1` if useful, `h s (1 - s) / (1 - h s)` if not.
+    slope: f64,
+    /// Second derivative that is expected of such a label, `h s (1 - s)^2 / (1 - h s)`.
+    curvature: f64,
+}
+
+impl Fit {
+    fn of(example: &Example, weights: &[f64]) -> Fit {
+        let (z, h) = (logit(weights, example.features), example.hit_rate);
+        let small = (-z.abs()).exp();
+        let (s, rest) = if z < 0.0 { (small, 1.0) } else { (1.0, small) };
+        let (s, rest) = (s / (1.0 + small), rest / (1.0 + small));
+        // 1 - h s, without loss where it is small.
+        let silent = ((1.0 - h) + h * rest).max(f64::MIN_POSITIVE);
+        let falling = h * s * rest / silent;
+        if example.useful {
+            Fit { misfit: (-z).max(0.0) + small.ln_1p() - h.ln(), slope: -rest, curvature: falling * rest }
+        } else {
+            Fit { misfit: -silent.ln(), slope: falling, curvature: falling * rest }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -164,17 +193,64 @@ mod tests {
     fn one_example_by_hand() {
         // w = sigmoid(-w) for one useful example with x = 1, mean 0, precision 1: w = 0.40105813...
         let prior = Prior { mean: &[0.0], precision: &[1.0] };
-        let w = fit(&prior, &[Example { features: &[1.0], useful: true, weight: 1.0 }], prior.mean)[0];
+        let w = fit(&prior, &[Example { features: &[1.0], useful: true, hit_rate: 1.0, weight: 1.0 }], prior.mean)[0];
         assert!((w - 0.401_058_13).abs() < 1e-6, "{w}");
         assert!((w - (1.0 - sigmoid(w))).abs() < 1e-7);
+    }
+
+    #[test]
+    fn misses_by_hand() {
+        // z = ln 3: s = 3/4. Labelled useful with the chance 0.8 * 3/4 = 0.6.
+        let example = |useful| Example { features: &[1.0], useful, hit_rate: 0.8, weight: 1.0 };
+        let [hit, miss] = [true, false].map(|useful| Fit::of(&example(useful), &[3f64.ln()]));
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+        near(hit.misfit, -0.6f64.ln());
+        near(miss.misfit, -0.4f64.ln());
+        near(hit.slope, -0.25);
+        near(miss.slope, 0.6 * 0.25 / 0.4);
+        // What is expected of the squared slope: 0.6 * 0.25^2 + 0.4 * 0.375^2.
+        near(hit.curvature, 0.6 * 0.062_5 + 0.4 * 0.140_625);
+        near(miss.curvature, hit.curvature);
+        let far = Fit::of(&Example { hit_rate: 1.0, ..example(false) }, &[1e4]);
+        assert!([far.misfit, far.slope, far.curvature].iter().all(|number| number.is_finite()));
+    }
+
+    #[test]
+    fn slopes_follow_central_differences() {
+        for (z, hit_rate, useful) in [(-4.0, 0.86, false), (0.3, 0.86, true), (2.0, 0.5, false), (7.0, 1.0, false)] {
+            let at = |z: f64| Fit::of(&Example { features: &[1.0], useful, hit_rate, weight: 1.0 }, &[z]);
+            let difference = (at(z + 1e-5).misfit - at(z - 1e-5).misfit) / 2e-5;
+            assert!((difference - at(z).slope).abs() < 1e-8 * (1.0 + difference.abs()), "{z} {difference}");
+        }
+    }
+
+    #[test]
+    fn part_of_many_examples_gives_the_curvature() {
+        let rows: Vec<[f64; 2]> = (0..9_000).map(|i| [1.0, f64::from(i).sin()]).collect();
+        let example = |(i, row): (usize, &'static [f64; 2])| Example {
+            features: row,
+            useful: i % 4 == 0,
+            hit_rate: 0.86,
+            weight: 1.0,
+        };
+        let examples: Vec<Example> = rows.leak().iter().enumerate().map(example).collect();
+        let prior = Prior { mean: &[0.0, 0.0], precision: &[1.0, 1.0] };
+        let one = refit(&prior, &examples, prior.mean, 1);
+        let whole = fit(&prior, &examples, prior.mean);
+        let few: Vec<Example> = examples.iter().take(2_000).cloned().collect();
+        assert!(one.iter().zip(&whole).all(|(a, b)| (a - b).abs() < 0.1), "{one:?} {whole:?}");
+        assert!(fit(&prior, &few, prior.mean).iter().zip(&whole).all(|(a, b)| (a - b).abs() < 0.1));
     }
 
     #[test]
     fn gradient_vanishes_at_the_fit() {
         let rows: Vec<[f64; 3]> =
             (0..40).map(|i| [1.0, (i as f64 * 0.7).sin(), (i as f64 * 1.3).cos() * 3.0]).collect();
-        let examples: Vec<Example> =
-            rows.iter().enumerate().map(|(i, r)| Example { features: r, useful: i % 3 == 0, weight: 1.0 }).collect();
+        let examples: Vec<Example> = rows
+            .iter()
+            .enumerate()
+            .map(|(i, r)| Example { features: r, useful: i % 3 == 0, hit_rate: 0.8, weight: 1.0 })
+            .collect();
         let prior = Prior { mean: &[0.0, 1.0, -1.0], precision: &[0.5, 2.0, 1.0] };
         let w = fit(&prior, &examples, prior.mean);
         for i in 0..3 {
@@ -193,7 +269,7 @@ mod tests {
     fn separable_labels_do_not_diverge() {
         let prior = Prior { mean: &[0.0], precision: &[1e-3] };
         let row = [30.0];
-        let examples = vec![Example { features: &row, useful: true, weight: 1.0 }; 500];
+        let examples = vec![Example { features: &row, useful: true, hit_rate: 1.0, weight: 1.0 }; 500];
         let w = fit(&prior, &examples, prior.mean)[0];
         assert!(w.is_finite() && w > 0.0 && w < 100.0, "{w}");
     }

@@ -27,7 +27,7 @@ const PAST_LIMIT: usize = 2_000;
 /// Setting: learning is stopped.
 const FROZEN: &str = "learning.frozen";
 /// Setting: the version in force; 0 is the static ranking.
-const ACTIVE: &str = "learning.active";
+const ACTIVE: &str = Store::ACTIVE_LEARNED;
 /// Setting: experiences up to this one are not learned from (after a reset).
 const FLOOR: &str = "learning.floor";
 
@@ -104,14 +104,12 @@ impl Namespace {
     /// Stores `next` and puts it in force. Processes that learn from the same log at the same time arrive at states
     /// that each continue correctly, so the last one may win.
     fn keep(&self, next: &Learned, parent: i64) -> Result<i64> {
-        let version = self.store.save_learned(&store::Learned {
+        self.store.save_learned(&store::Learned {
             parent,
             through_sequence: next.through,
             blob: next.state.to_bytes(),
             summary: json!({ "recipe": next.state.recipe(), "gate": next.gate(self.settings().params.recipe) }),
-        })?;
-        self.store.set_setting(ACTIVE, &version.to_string())?;
-        Ok(version)
+        })
     }
 
     fn is_frozen(&self) -> Result<bool> {

@@ -13,17 +13,18 @@ use crate::error::Result;
 const KEPT: i64 = 32;
 
 impl Store {
-    /// The setting whose value, a version number, protects that version from being dropped.
-    pub const ACTIVE_LEARNED: &'static str = "active_learned";
+    /// The setting that names the version in force; 0 is the static ranking.
+    pub const ACTIVE_LEARNED: &'static str = "learning.active";
 
-    /// Keeps a learned state as a new version (1, 2, 3, ...) and returns it; of older ones the newest 32 stay,
-    /// and the one that [`Store::ACTIVE_LEARNED`] names.
+    /// Keeps a learned state as a new version (1, 2, 3, ...), puts it in force and returns it; of older ones the
+    /// newest 32 stay. It survives the death of the process at once, a power cut only after the next write of another
+    /// kind: what it was learned from is on the disk, so it is learned again.
     ///
     /// # Errors
     /// Those of the disk.
     pub fn save_learned(&self, learned: &Learned) -> Result<i64> {
         let checksum = *blake3::hash(&learned.blob).as_bytes();
-        self.database.write(|transaction| {
+        self.database.log(|transaction| {
             let sql = "INSERT INTO learned (parent, through_sequence, created_at, summary, checksum, blob)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let now = Timestamp::now().as_microsecond();
@@ -31,10 +32,8 @@ impl Store {
             let values = params![learned.parent, learned.through_sequence, now, summary, checksum, learned.blob];
             transaction.prepare_cached(sql)?.execute(values)?;
             let version = transaction.last_insert_rowid();
-            let active = meta_text(transaction, &setting_key(Store::ACTIVE_LEARNED))?;
-            let active: Option<i64> = active.and_then(|active| active.parse().ok());
-            let sql = "DELETE FROM learned WHERE version <= ?1 AND version IS NOT ?2";
-            transaction.prepare_cached(sql)?.execute(params![version - KEPT, active])?;
+            transaction.prepare_cached("DELETE FROM learned WHERE version <= ?1")?.execute([version - KEPT])?;
+            set_meta(transaction, &setting_key(Store::ACTIVE_LEARNED), version.to_string())?;
             Ok(version)
         })
     }

@@ -95,15 +95,12 @@ fn learned_states_are_versions() {
     assert_eq!(fresh.store.learned(None).unwrap(), None);
     for i in 1..=40 {
         assert_eq!(fresh.store.save_learned(&state(i)).unwrap(), i64::from(i));
-        if i == 2 {
-            fresh.store.set_setting(Store::ACTIVE_LEARNED, "2").unwrap();
-        }
     }
     let versions: Vec<i64> = fresh.store.learned_versions().unwrap().iter().map(|stored| stored.version).collect();
-    assert_eq!(versions, (9..=40).rev().chain([2]).collect::<Vec<i64>>());
+    assert_eq!(versions, (9..=40).rev().collect::<Vec<i64>>());
     assert_eq!(fresh.store.learned(None).unwrap().unwrap().learned, state(40));
-    assert_eq!(fresh.store.learned(Some(2)).unwrap().unwrap().learned, state(2));
-    assert_eq!(fresh.store.learned(Some(3)).unwrap(), None);
-    assert_eq!(fresh.store.setting(Store::ACTIVE_LEARNED).unwrap().as_deref(), Some("2"));
+    assert_eq!(fresh.store.learned(Some(9)).unwrap().unwrap().learned, state(9));
+    assert_eq!(fresh.store.learned(Some(8)).unwrap(), None);
+    assert_eq!(fresh.store.setting(Store::ACTIVE_LEARNED).unwrap().as_deref(), Some("40"));
     assert_eq!(fresh.store.setting("epoch").unwrap(), None);
 }
