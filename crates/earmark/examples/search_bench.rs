@@ -228,7 +228,8 @@ fn measure_stages(store: &Store, queries: &[Vec<f32>], texts: &[String]) -> earm
         let chosen: Vec<Row> = dense.iter().chain(&lexical).copied().step_by(4).take(CANDIDATES).collect();
         measure(4, &mut || store.memories(&chosen).map(|_| Vec::new()))?;
         measure(5, &mut || store.vectors(&chosen).map(|_| Vec::new()))?;
-        measure(6, &mut || store.neighbours(&chosen, 2).map(|_| Vec::new()))?;
+        let memories = store.memories(&chosen)?;
+        measure(6, &mut || store.neighbours(&memories, 2).map(|_| Vec::new()))?;
     }
     let names = [
         "search, 150",

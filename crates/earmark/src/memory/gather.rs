@@ -90,9 +90,9 @@ impl Known<'_> {
         top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect()
     }
 
-    /// What was said around each row in its session.
-    fn context(&self, rows: &[Row]) -> Result<HashMap<Row, Context>> {
-        let neighbours = self.store.neighbours(rows, AROUND)?;
+    /// What was said around each memory in its session.
+    fn context(&self, memories: &[(Row, Memory)]) -> Result<HashMap<Row, Context>> {
+        let neighbours = self.store.neighbours(memories, AROUND)?;
         let beside = |n: &Neighbours| [n.before.first(), n.after.first()].map(|row| row.copied());
         let near: Vec<Row> = neighbours.iter().flat_map(beside).flatten().collect();
         let cosines = self.store.cosines(self.query, &near)?;
@@ -103,7 +103,7 @@ impl Known<'_> {
             let beside = beside(n).map(|row| row.map(|row| dense[&row]));
             Context { beside, around: coverage(&self.words.weights, around) }
         };
-        Ok(rows.iter().zip(&neighbours).map(|(row, n)| (*row, context(row, n))).collect())
+        Ok(memories.iter().zip(&neighbours).map(|((row, _), n)| (*row, context(row, n))).collect())
     }
 }
 
@@ -137,7 +137,7 @@ impl Namespace {
         let rows = known.shortlist(&dense, wanted);
         let memories = self.store.memories(&rows)?;
         let facts: HashMap<Row, Facts> = memories.iter().map(|(row, memory)| (*row, facts_of(memory))).collect();
-        let (vectors, contexts) = (self.store.vectors(&rows)?, known.context(&rows)?);
+        let (vectors, contexts) = (self.store.vectors(&rows)?, known.context(&memories)?);
         let vectors = rows.into_iter().zip(vectors).collect();
         let gathered = Gathered::new(query, memories, &vectors, |row| {
             let Context { beside: [previous, next], around } = contexts[row];

@@ -127,40 +127,40 @@ impl Store {
         self.database.read(|snapshot| accepts(snapshot, scope, rows))
     }
 
-    /// Of each row up to `reach` memories before it and as many after it in its session (same `session_id` and
+    /// Of each memory up to `reach` others before it and as many after it in its session (same `session_id` and
     /// `user_id`, by `occurred_at`, or `created_at` without it, then by row), nearest first; none without a session.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn neighbours(&self, rows: &[Row], reach: usize) -> Result<Vec<Neighbours>> {
+    pub fn neighbours(&self, memories: &[(Row, Memory)], reach: usize) -> Result<Vec<Neighbours>> {
         self.database.read(|snapshot| {
             let mut before = snapshot.prepare_cached(BEFORE)?;
             let mut after = snapshot.prepare_cached(AFTER)?;
-            let both = |row: &Row| {
+            let both = |(row, memory): &(Row, Memory)| {
+                let Some(session) = &memory.session_id else { return Ok(Neighbours::default()) };
+                let at = memory.occurred_at.unwrap_or(memory.created_at).as_microsecond();
                 let find = |side: &mut Statement<'_>| {
-                    let found = side.query_map([row.0, reach as i64], |found| found.get(0).map(Row))?;
-                    found.collect::<rusqlite::Result<_>>()
+                    let values = params![session, memory.user_id, at, row.0, reach as i64];
+                    side.query_map(values, |found| found.get(0).map(Row))?.collect::<rusqlite::Result<_>>()
                 };
                 Ok(Neighbours { before: find(&mut before)?, after: find(&mut after)? })
             };
-            rows.iter().map(both).collect()
+            memories.iter().map(both).collect()
         })
     }
 }
 
 // The first comparison of times says nothing new, but the index can follow it.
 const BEFORE: &str = "
-SELECT n.row FROM memories m, memories n
-WHERE m.row = ?1 AND n.session_id = m.session_id AND n.user_id IS m.user_id
-  AND ifnull(n.occurred_at, n.created_at) <= ifnull(m.occurred_at, m.created_at)
-  AND (ifnull(n.occurred_at, n.created_at), n.row) < (ifnull(m.occurred_at, m.created_at), m.row)
-ORDER BY ifnull(n.occurred_at, n.created_at) DESC, n.row DESC LIMIT ?2";
+SELECT row FROM memories
+WHERE session_id = ?1 AND user_id IS ?2
+  AND ifnull(occurred_at, created_at) <= ?3 AND (ifnull(occurred_at, created_at), row) < (?3, ?4)
+ORDER BY ifnull(occurred_at, created_at) DESC, row DESC LIMIT ?5";
 const AFTER: &str = "
-SELECT n.row FROM memories m, memories n
-WHERE m.row = ?1 AND n.session_id = m.session_id AND n.user_id IS m.user_id
-  AND ifnull(n.occurred_at, n.created_at) >= ifnull(m.occurred_at, m.created_at)
-  AND (ifnull(n.occurred_at, n.created_at), n.row) > (ifnull(m.occurred_at, m.created_at), m.row)
-ORDER BY ifnull(n.occurred_at, n.created_at), n.row LIMIT ?2";
+SELECT row FROM memories
+WHERE session_id = ?1 AND user_id IS ?2
+  AND ifnull(occurred_at, created_at) >= ?3 AND (ifnull(occurred_at, created_at), row) > (?3, ?4)
+ORDER BY ifnull(occurred_at, created_at), row LIMIT ?5";
 
 fn prepare(item: Insert, place: &str) -> Result<Prepared> {
     let memory = to_microseconds(item.memory);

@@ -268,9 +268,9 @@ fn neighbours_follow_the_time_within_a_session() {
     ] {
         remember(&fresh.store, memory);
     }
-    let rows: Vec<Row> = (1..=5).map(Row).collect();
+    let memories = fresh.store.memories(&(1..=5).map(Row).collect::<Vec<_>>()).unwrap();
     let around = |reach: usize| -> Vec<[Vec<i64>; 2]> {
-        let found = fresh.store.neighbours(&rows, reach).unwrap().into_iter();
+        let found = fresh.store.neighbours(&memories, reach).unwrap().into_iter();
         found.map(|n| [n.before, n.after].map(|rows| rows.iter().map(|row| row.0).collect())).collect()
     };
     let none = || [vec![], vec![]];
