@@ -5,17 +5,19 @@ use crate::recall::{PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS};
 
 /// Closed recalls that are each followed by a whole fit; later ones take single steps.
 const EAGER: i64 = 24;
-/// Closed recalls from one step to the next, later on.
+/// Closed recalls from one step to the next, later on, while the past is short.
 const STEP_EVERY: i64 = 8;
+/// Of a long past this share is new from one step to the next.
+const STEP_SHARE: i64 = 64;
 /// Believed useful labels from which on a fit counts in full. What a fit knows is limited by the rarer kind of label: where
 /// one memory in five that are shown is right, fits to a few slates rank below the static order.
 const FULL_FROM: f64 = 40.0;
 /// Chance that a useful memory is labelled useful. Answers do not cite all that is useful and critics overlook some, so
 /// that silence says little about a memory that otherwise looks useful.
-const HIT_RATE: f64 = 0.86;
+const HIT_RATE: f64 = 0.75;
 /// Precision of a weight that must not move.
 const HELD: f64 = 1e9;
-/// Newton steps of a whole fit.
+/// Steps of a whole fit.
 const WHOLE: usize = 25;
 
 /// Weights of the features, and the gate that decides whether they rank.
@@ -49,12 +51,6 @@ fn agreement_with(score: &dyn Fn(&[f64]) -> f64, labels: &[PastLabel]) -> Option
     agreement(&scores, &useful)
 }
 
-/// Useful labels of the past, each as far as it is believed.
-fn believed(past: &Past) -> f64 {
-    let useful = |question: &PastQuestion| question.labels.iter().filter(|label| label.useful).count() as f64;
-    past.questions().map(|(question, trust)| f64::from(trust) * useful(question)).sum()
-}
-
 /// What a fit learns from one past question. What was said outright misses nothing.
 fn examples((question, trust): (&PastQuestion, f32)) -> impl Iterator<Item = Example<'_>> {
     let usable = question.labels.iter().filter(|label| label.features.len() == STATIC_WEIGHTS.len());
@@ -75,17 +71,18 @@ impl Ranker {
 
     /// Takes in the `n`-th closed recall: both orders are compared on its labels before anything is learned from
     /// them, the past grows by it, and the weights follow all believed labels of the past: by a whole fit at first,
-    /// later by single Newton steps now and then, because one recall then moves little. The first fits count in part:
-    /// after `n` believed useful labels, by `n / 40`.
+    /// later by single steps now and then, because one recall then moves little. The first fits count in part: after
+    /// `n` believed useful labels, by `n / 40`.
     pub fn learn(&mut self, past: &mut Past, question: PastQuestion, n: i64) {
         let learned = agreement_with(&|features| logit(&self.weights, features), &question.labels);
         if let (Some(fixed), Some(learned)) = (static_agreement(&question.labels), learned) {
             self.gate.observe(f64::from(fixed), f64::from(learned));
         }
         past.push(question);
+        let step_every = (past.len() as i64 / STEP_SHARE).max(STEP_EVERY);
         if n <= EAGER {
             self.fit(past, WHOLE);
-        } else if n % STEP_EVERY == 0 {
+        } else if n % step_every == 0 {
             self.fit(past, 1);
         }
     }
@@ -94,7 +91,8 @@ impl Ranker {
         let examples: Vec<Example> = past.questions().filter(|(_, trust)| *trust > 0.0).flat_map(examples).collect();
         let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
         self.weights = refit(&prior, &examples, &self.weights, steps);
-        let share = believed(past) / FULL_FROM;
+        let believed: f64 = examples.iter().filter(|example| example.useful).map(|example| example.weight).sum();
+        let share = believed / FULL_FROM;
         if share < 1.0 {
             let weights = STATIC_WEIGHTS.iter().zip(&self.weights);
             let mean: Vec<f64> = weights.map(|(fixed, fitted)| fixed + share * (fitted - fixed)).collect();

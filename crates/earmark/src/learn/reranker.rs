@@ -30,9 +30,10 @@ pub fn probability(weights: &[f64], features: &[f64]) -> f64 {
     sigmoid(logit(weights, features))
 }
 
-/// Log-odds `w.x` that a candidate with these features is useful.
+/// Log-odds `w.x` that a candidate with these features is useful; the longer of the two is cut.
 pub fn logit(weights: &[f64], features: &[f64]) -> f64 {
-    weights.iter().zip(features).map(|(w, x)| w * x).sum()
+    let shared = weights.len().min(features.len());
+    ArrayView1::from(&weights[..shared]).dot(&ArrayView1::from(&features[..shared]))
 }
 
 /// Weights `[F]` that maximise the posterior: prior times the likelihood of the labels, where a candidate is labelled

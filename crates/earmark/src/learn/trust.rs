@@ -2,9 +2,9 @@
 //! of the memories it is shown more often than chance; labels that do not are not learned from.
 
 /// Agreement of labels without information is 0.5; up to this much nothing is believed.
-const CHANCE: f32 = 0.60;
+const CHANCE: f32 = 0.57;
 /// From this agreement on everything is believed.
-const SURE: f32 = 0.68;
+const SURE: f32 = 0.65;
 /// Slates' worth of prior belief that there is no information.
 const PSEUDO: f32 = 10.0;
 /// Consecutive recalls that are judged together, so that a critic that turns bad is noticed.
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn trust_by_hand() {
         assert_eq!(trust(&[None, None]), [0.0, 0.0]);
-        // (10 * 0.6 + 1) / 11 = 0.63636; (0.03636 / 0.08)^2 = 0.20661.
-        assert!((trust(&[Some(1.0)])[0] - 0.206_61).abs() < 1e-4);
+        // (10 * 0.57 + 1) / 11 = 0.60909; (0.03909 / 0.08)^2 = 0.23877.
+        assert!((trust(&[Some(1.0)])[0] - 0.238_77).abs() < 1e-4);
         assert_eq!(trust(&[Some(0.9); 60]), [1.0; 60]);
         assert_eq!(trust(&[Some(0.5); 200]), [0.0; 200]);
     }
