@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use earmark::learn::{Past, PastLabel, PastQuestion, hindsight, logit};
+use earmark::learn::{HIT_RATE, Past, PastLabel, PastQuestion, hindsight, logit};
 use earmark::lexical::{Moments, WordScore};
 use earmark::recall::{
     Adapter, Corpus, Evidence, FEATURES, Facts, Hindsight, Pool, PosteriorEpisode, Question, STATIC_WEIGHTS, features,
@@ -108,6 +108,7 @@ fn past(random: &mut ChaCha8Rng, centre: &[f32]) -> Past {
             labels: labels.collect(),
             agreement: Some(0.8),
             explicit: false,
+            hit_rate: HIT_RATE,
         });
     }
     past

@@ -17,12 +17,19 @@ use super::summary;
 use crate::report::Provenance;
 use crate::rows::{self, Row, RunKey};
 
-const NOTHING: Without =
-    Without { features: &[], fitting: false, trust: false, gate: false, critic: false, last_place: false };
+const NOTHING: Without = Without {
+    features: &[],
+    fitting: false,
+    trust: false,
+    misses: false,
+    gate: false,
+    critic: false,
+    last_place: false,
+};
 
 /// Name, what it means, and what is left out or replaced. The ranges are those of the feature table, which a test holds to it.
 #[expect(clippy::single_range_in_vec_init, reason = "a part is a list of ranges, often of one")]
-const PARTS: [(&str, &str, Without); 13] = [
+const PARTS: [(&str, &str, Without); 14] = [
     ("whole", "nothing is left out", NOTHING),
     (
         "no-fitting",
@@ -37,6 +44,7 @@ const PARTS: [(&str, &str, Without); 13] = [
     ("no-times-and-numbers", "times, months and numbers", without(&[13..18])),
     ("no-form", "length and questions", without(&[18..21])),
     ("no-trust", "every label is believed", Without { trust: true, ..NOTHING }),
+    ("no-misses", "a label \"not useful\" is never taken for an oversight", Without { misses: true, ..NOTHING }),
     ("no-gate", "the learned order always ranks", Without { gate: true, ..NOTHING }),
     (
         "gold-labels",

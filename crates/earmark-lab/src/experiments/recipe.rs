@@ -7,7 +7,9 @@ use std::ops::Range;
 use anyhow::Result;
 use earmark::Params;
 use earmark::critic::{Critic, Quality, Simulated};
-use earmark::learn::{Gate, Past, PastLabel, PastQuestion, Ranker, hindsight, logit, probability, static_agreement};
+use earmark::learn::{
+    Gate, HIT_RATE, Past, PastLabel, PastQuestion, Ranker, hindsight, logit, probability, static_agreement,
+};
 use earmark::random::{Random, Seeded, normal};
 use earmark::recall::{
     Candidate, FEATURES, Label, PAST_FEATURES, PosteriorEpisode, STATIC_PRECISION, STATIC_WEIGHTS, top_k,
@@ -53,6 +55,8 @@ pub struct Without {
     pub fitting: bool,
     /// Every label is believed.
     pub trust: bool,
+    /// A fit takes it that every useful memory was labelled useful.
+    pub misses: bool,
     /// The learned order always ranks.
     pub gate: bool,
     /// No critic: the labels are the gold ones of all candidates of a training question, and all are believed.
@@ -147,6 +151,7 @@ impl State {
             labels,
             agreement,
             explicit: self.without.trust || self.without.critic,
+            hit_rate: if self.without.misses || self.without.critic { 1.0 } else { HIT_RATE },
         };
         let before = self.ranker.gate.is_paused();
         self.ranker.learn(&mut self.past, question, n as i64);

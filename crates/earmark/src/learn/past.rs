@@ -46,6 +46,8 @@ pub struct PastQuestion {
     pub agreement: Option<f32>,
     /// Said outright by the caller: believed without a test.
     pub explicit: bool,
+    /// Chance in (0, 1] that a useful memory was labelled useful; [`HIT_RATE`](super::HIT_RATE) unless it is known.
+    pub hit_rate: f64,
 }
 
 /// One label of a past question.
@@ -164,6 +166,7 @@ mod tests {
             labels: labels.iter().map(label).collect(),
             agreement: None,
             explicit: true,
+            hit_rate: 1.0,
         }
     }
 

@@ -14,7 +14,7 @@ const STEP_SHARE: i64 = 64;
 const FULL_FROM: f64 = 40.0;
 /// Chance that a useful memory is labelled useful. Answers do not cite all that is useful and critics overlook some, so
 /// that silence says little about a memory that otherwise looks useful.
-const HIT_RATE: f64 = 0.75;
+pub const HIT_RATE: f64 = 0.75;
 /// Precision of a weight that must not move.
 const HELD: f64 = 1e9;
 /// Steps of a whole fit.
@@ -51,14 +51,13 @@ fn agreement_with(score: &dyn Fn(&[f64]) -> f64, labels: &[PastLabel]) -> Option
     agreement(&scores, &useful)
 }
 
-/// What a fit learns from one past question. What was said outright misses nothing.
+/// What a fit learns from one past question.
 fn examples((question, trust): (&PastQuestion, f32)) -> impl Iterator<Item = Example<'_>> {
     let usable = question.labels.iter().filter(|label| label.features.len() == STATIC_WEIGHTS.len());
-    let hit_rate = if question.explicit { 1.0 } else { HIT_RATE };
     usable.map(move |label| Example {
         features: &label.features,
         useful: label.useful,
-        hit_rate,
+        hit_rate: question.hit_rate,
         weight: f64::from(trust),
     })
 }
@@ -131,7 +130,7 @@ mod tests {
             PastLabel { key: i, useful: i == 2, features }
         };
         let labels = (0..4).map(label).collect();
-        PastQuestion { sequence: n, query: vec![1.0], labels, agreement: None, explicit: true }
+        PastQuestion { sequence: n, query: vec![1.0], labels, agreement: None, explicit: true, hit_rate: 1.0 }
     }
 
     #[test]

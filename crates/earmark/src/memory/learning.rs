@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    learn::{Experience, Gate, Learner, Past, PastLabel, PastQuestion, Ranker, static_agreement, static_score},
+    learn::{
+        Experience, Gate, HIT_RATE, Learner, Past, PastLabel, PastQuestion, Ranker, static_agreement, static_score,
+    },
     params::{Params, Recipe},
     random::Seeded,
     recall::{Adapter, Candidate, Closed, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_WEIGHTS, Turn},
@@ -394,6 +396,8 @@ fn past_question(recall: &StoredRecall) -> PastQuestion {
         agreement: static_agreement(&labels),
         labels,
         explicit,
+        // What is said outright misses nothing.
+        hit_rate: if explicit { 1.0 } else { HIT_RATE },
     }
 }
 
