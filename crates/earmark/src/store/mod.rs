@@ -6,7 +6,8 @@
 //!   and caught up with when another process wrote.
 //!
 //! Any number of processes and threads may use one namespace at once. A call that stores something returns
-//! when it is on the disk, [`Store::log_recall`], [`Store::add_round`] and [`Store::expire`] excepted.
+//! when it is on the disk; [`Store::log_recall`], [`Store::add_round`], [`Store::save_learned`] and [`Store::expire`]
+//! return before, and survive the death of the process.
 
 mod attributes;
 mod bank;
@@ -41,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
 pub use folder::DataFolder;
+pub(crate) use raw::prefetch_far;
 pub use types::*;
 
 use crate::error::Result;
