@@ -169,13 +169,15 @@ impl Fit {
         let small = (-z.abs()).exp();
         let (s, rest) = if z < 0.0 { (small, 1.0) } else { (1.0, small) };
         let (s, rest) = (s / (1.0 + small), rest / (1.0 + small));
-        // 1 - h s, without loss where it is small.
-        let silent = ((1.0 - h) + h * rest).max(f64::MIN_POSITIVE);
-        let falling = h * s * rest / silent;
+        // 1 - h s, and (1 - s) / (1 - h s): nothing cancels where a useful candidate is never missed.
+        let silent = (1.0 - h) + h * rest;
+        let share = if h < 1.0 { rest / silent } else { 1.0 };
+        let curvature = h * s * rest * share;
         if example.useful {
-            Fit { misfit: (-z).max(0.0) + small.ln_1p() - h.ln(), slope: -rest, curvature: falling * rest }
+            Fit { misfit: (-z).max(0.0) + small.ln_1p() - h.ln(), slope: -rest, curvature }
         } else {
-            Fit { misfit: -silent.ln(), slope: falling, curvature: falling * rest }
+            let misfit = if h < 1.0 { -silent.ln() } else { z.max(0.0) + small.ln_1p() };
+            Fit { misfit, slope: h * s * share, curvature }
         }
     }
 }
@@ -213,7 +215,7 @@ mod tests {
         near(hit.curvature, 0.6 * 0.062_5 + 0.4 * 0.140_625);
         near(miss.curvature, hit.curvature);
         let far = Fit::of(&Example { hit_rate: 1.0, ..example(false) }, &[1e4]);
-        assert!([far.misfit, far.slope, far.curvature].iter().all(|number| number.is_finite()));
+        assert_eq!([far.misfit, far.slope, far.curvature], [1e4, 1.0, 0.0]);
     }
 
     #[test]
