@@ -42,7 +42,6 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
 pub use folder::DataFolder;
-pub(crate) use raw::prefetch_far;
 pub use types::*;
 
 use crate::error::Result;

@@ -60,24 +60,13 @@ pub(crate) fn dot_codes(a: &[i8], b: &[i8]) -> i32 {
     i8::dot(a, b).unwrap_or(0.0) as i32
 }
 
-/// Has the processor fetch `codes`, which are read next.
+/// Has the processor fetch `codes`, which will be read soon.
 pub(crate) fn prefetch(codes: &[i8]) {
     #[cfg(target_arch = "x86_64")]
     for line in codes.chunks(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: fetching reads nothing that the program could see.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr()) };
-    }
-}
-
-/// Has the processor fetch `numbers`, which are read soon, as far as the second cache level.
-#[inline(always)]
-pub(crate) fn prefetch_far(numbers: &[f32]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in numbers.chunks(16) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: fetching reads nothing that the program could see.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
     }
 }
 

@@ -10,7 +10,6 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use super::buffer::Buffer;
-use crate::store::prefetch_far;
 
 /// Vectors in a row of a panel.
 const PANEL_VECTORS: usize = 2;
@@ -20,8 +19,6 @@ const PANEL_BLOCK: usize = 6 * 1024;
 const SLAB_DEPTH: usize = 384;
 /// Values of the input that stay in the second cache level while all panels pass by.
 const INPUT_BLOCK: usize = 64 * 1024;
-/// Rows up to which the matrix is fetched ahead. With more of them it is read seldom enough, and only gets in the way.
-const FEW_ROWS: usize = 128;
 
 /// A matrix `[depth x columns]` in panels.
 pub(super) struct Matrix {
@@ -186,26 +183,10 @@ impl Product<'_> {
     #[inline(always)]
     fn panel<S: Simd>(&mut self, simd: S, panel: usize, block: Range<usize>, slab: Range<usize>, tile_rows: usize) {
         for slice in blocks(slab.len(), PANEL_BLOCK / self.matrix.width) {
-            let groups = block.len().div_ceil(tile_rows);
-            for (at, group) in blocks(block.len(), tile_rows).enumerate() {
+            for group in blocks(block.len(), tile_rows) {
                 let depth = slab.start + slice.start..slab.start + slice.end;
-                if self.input.count <= FEW_ROWS {
-                    self.fetch_ahead(panel, &depth, at, groups);
-                }
                 self.tile_of(simd, group.len(), Tile { row: block.start + group.start, panel, depth });
             }
-        }
-    }
-
-    /// Has one of several parts of the next panel's slice fetched: a few rows are worked off before it would be there.
-    #[inline(always)]
-    fn fetch_ahead(&self, panel: usize, depth: &Range<usize>, part: usize, parts: usize) {
-        let Matrix { values, depth: whole, width, .. } = self.matrix;
-        let start = ((panel + 1) * whole + depth.start) * width;
-        let len = depth.len() * width;
-        let range = start + len * part / parts..start + len * (part + 1) / parts;
-        if let Some(values) = values.get(range) {
-            prefetch_far(values);
         }
     }
 
