@@ -78,10 +78,10 @@ fn distance(prior: &Prior, weights: &[f64]) -> f64 {
     0.5 * terms.map(|((w, mean), precision)| precision * (w - mean).powi(2)).sum::<f64>()
 }
 
-/// The step at `weights`, and [`negative_log_posterior`] there. Of many examples every so many-th gives the curvature
-/// for all.
+/// The step at `weights`, and [`negative_log_posterior`] there. Of many examples a part gives the curvature for all:
+/// stretches of them, because every so many-th could always be the same place of a slate.
 fn scoring_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f64>, f64) {
-    /// Examples whose curvature is summed at once: few enough for the cache.
+    /// A stretch of examples whose curvature is summed at once: few enough for the cache.
     const TOGETHER: usize = 256;
     /// Examples that give the curvature, about.
     const CURVED: usize = 2_500;
@@ -92,16 +92,16 @@ fn scoring_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f6
     let mut loss = distance(prior, weights);
     let mut scaled = Array2::zeros((TOGETHER, n));
     for part in examples.chunks(TOGETHER * every) {
-        let mut curved = 0;
+        let curved = part.len().min(TOGETHER);
+        let stands_for = part.len() as f64 / curved as f64;
         for (place, example) in part.iter().enumerate() {
             let fit = Fit::of(example, weights);
             let features = &example.features[..n];
             loss += example.weight * fit.misfit;
             gradient.iter_mut().zip(features).for_each(|(g, x)| *g += example.weight * fit.slope * x);
-            if place % every == 0 {
-                let root = (every as f64 * example.weight * fit.curvature).sqrt();
-                scaled.row_mut(curved).iter_mut().zip(features).for_each(|(entry, x)| *entry = root * x);
-                curved += 1;
+            if place < curved {
+                let root = (stands_for * example.weight * fit.curvature).sqrt();
+                scaled.row_mut(place).iter_mut().zip(features).for_each(|(entry, x)| *entry = root * x);
             }
         }
         let rows = scaled.slice(s![..curved, ..]);
