@@ -1,13 +1,15 @@
 //! Recalls from their answer to their feedback: logged open, closed into experiences, or let go.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::bank::Mark;
 use super::database::{Attempt, Failure, add_meta, meta_number};
-use super::memories::living;
+use super::memories;
 use super::rows::{optional_time, time};
 use super::{Counts, Label, RecallLog, RecallState, Round, Row, SlateEntry, Store, StoredRecall, pack};
 use crate::error::{Error, Result};
@@ -27,7 +29,20 @@ impl Store {
     /// [`Error::Conflict`] if the id is taken; [`Error::InvalidInput`] for candidates of unequal width.
     pub fn log_recall(&self, log: &RecallLog) -> Result<()> {
         check_widths(log)?;
-        self.database.log(|transaction| insert(transaction, log))
+        let rows = log.candidates.iter().map(|c| c.row).chain(log.slate.iter().map(|entry| entry.row));
+        let rows: HashSet<Row> = rows.collect();
+        self.database.log(|transaction| insert(transaction, log, &self.living(transaction, rows)?))
+    }
+
+    /// Those of `rows` that are there. Most are known from the bank; the database is asked for the others.
+    fn living(&self, connection: &Connection, rows: HashSet<Row>) -> Attempt<HashSet<Row>> {
+        let bank = self.bank.read().unwrap_or_else(PoisonError::into_inner);
+        let current = bank.mark().covers(&Mark::read(connection)?);
+        let (mut there, others): (HashSet<Row>, HashSet<Row>) =
+            rows.into_iter().partition(|row| current && bank.find(*row).is_some());
+        drop(bank);
+        there.extend(memories::living(connection, others.into_iter())?);
+        Ok(there)
     }
 
     /// The recall with this id, of any state.
@@ -205,9 +220,7 @@ fn check_widths(log: &RecallLog) -> Result<()> {
     Ok(())
 }
 
-fn insert(connection: &Connection, log: &RecallLog) -> Attempt<()> {
-    let rows = log.candidates.iter().map(|c| c.row).chain(log.slate.iter().map(|entry| entry.row));
-    let living = living(connection, rows.collect::<HashSet<Row>>().into_iter())?;
+fn insert(connection: &Connection, log: &RecallLog, living: &HashSet<Row>) -> Attempt<()> {
     let candidates: Vec<_> = log.candidates.iter().filter(|c| living.contains(&c.row)).cloned().collect();
     let slate: Vec<_> = log.slate.iter().filter(|entry| living.contains(&entry.row)).copied().collect();
     let sql = "INSERT INTO recalls

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use earmark::store::{CandidateLog, Label, Learned, RecallState, Row, SlateEntry, Store};
-use earmark::{Error, ErrorKind};
+use earmark::store::{CandidateLog, Label, Learned, RecallState, Row, SlateEntry, Store, What};
+use earmark::{Error, ErrorKind, Scope};
 use serde_json::json;
 
-use super::{Fresh, assert_whole, log, open, remember_text};
+use super::{Fresh, assert_whole, encode, log, open, remember_text};
 
 fn label(row: i64, useful: bool, source: &str) -> Label {
     Label { row: Row(row), useful, source: source.to_owned() }
@@ -41,6 +41,28 @@ fn a_recall_comes_back_as_it_was_logged() {
     assert_eq!((counts.memories, counts.recalls, counts.closed), (5, 1, 1));
     assert_eq!((counts.positive_by_source["citation"], counts.negative_by_source["user"]), (1, 2));
     assert_whole(&again);
+}
+
+#[test]
+fn what_is_gone_by_now_is_left_out_of_a_recall() {
+    let fresh = with_memories(5);
+    let logged = |id: &str, rows: &[Row]| {
+        fresh.store.log_recall(&log(id, rows)).unwrap();
+        let stored = fresh.store.recall(id).unwrap().unwrap();
+        let candidates: Vec<i64> = stored.log.candidates.iter().map(|candidate| candidate.row.0).collect();
+        (candidates, stored.rounds[0].slate.len())
+    };
+    fresh.store.search(&encode("text 1"), 1, &Scope::default()).unwrap();
+    assert_eq!(logged("rc_1", &[Row(1), Row(2), Row(99)]), (vec![1, 2], 2));
+    // The vectors that this store has in memory still show what another one forgets, and not what it adds.
+    let other = open(fresh.folder.path());
+    let gone = other.memories(&[Row(2)]).unwrap().remove(0).1.id;
+    assert_eq!(other.forget(What::Ids(&[gone])).unwrap(), 1);
+    remember_text(&other, "text 5");
+    assert_eq!(logged("rc_2", &[Row(1), Row(2), Row(6)]), (vec![1, 6], 1));
+    fresh.store.search(&encode("text 1"), 1, &Scope::default()).unwrap();
+    assert_eq!(logged("rc_3", &[Row(1), Row(2), Row(6)]), (vec![1, 6], 1));
+    assert_whole(&fresh.store);
 }
 
 #[test]
