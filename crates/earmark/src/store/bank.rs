@@ -154,7 +154,7 @@ impl Bank {
         let tail = self.parts.len() as u32;
         let in_tail = self.tail.place_of.get(&row.0).map(|at| Place { part: tail, at: *at });
         let in_part = |(part, view): (u32, Entries<'_>)| {
-            let at = view.rows.binary_search(&row.0).ok()? as u32;
+            let at = find_in(view.rows, row.0)? as u32;
             Some(Place { part, at }).filter(|place| !self.is_dead(*place))
         };
         let segments = || self.parts.iter().enumerate().rev().map(|(i, part)| (i as u32, part.segment.entries()));
@@ -380,6 +380,18 @@ fn best_from(files: &[((i64, i64), PathBuf)], from: i64) -> Option<((i64, i64), 
     files.iter().filter(|(range, _)| range.0 == from && range.1 >= from).max_by_key(|(range, _)| range.1).cloned()
 }
 
+/// Where `row` is among ascending rows. Without gaps it is as far from the start as its number is; with gaps, nearer.
+fn find_in(rows: &[i64], row: i64) -> Option<usize> {
+    if row > *rows.last()? {
+        return None;
+    }
+    let most = usize::try_from(row.checked_sub(*rows.first()?)?).ok()?;
+    match rows.get(most) {
+        Some(found) if *found == row => Some(most),
+        _ => rows[..most.min(rows.len())].binary_search(&row).ok(),
+    }
+}
+
 /// Whether the last living entry is the vector that the database has. It is not, if the database
 /// was put back to an older copy and has since given its sequence numbers to other vectors.
 fn same_as_database(connection: &Connection, segment: &Segment, wiped: &HashSet<u32>) -> Attempt<bool> {
@@ -393,4 +405,18 @@ fn same_as_database(connection: &Connection, segment: &Segment, wiped: &HashSet<
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_with_and_without_gaps() {
+        for rows in [&[][..], &[5], &[5, 6, 7, 8], &[1, 2, 6, 7, 100], &[-3, 0, i64::MAX]] {
+            for row in (-5..110).chain([i64::MIN, i64::MAX - 1, i64::MAX]) {
+                assert_eq!(find_in(rows, row), rows.iter().position(|other| *other == row), "{row} in {rows:?}");
+            }
+        }
+    }
 }
