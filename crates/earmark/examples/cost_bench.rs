@@ -142,7 +142,7 @@ fn extra_work(
         })
         .collect();
     let rows = features(&asked, &corpus, &evidence);
-    let log_odds = rows.iter().map(|row| logit(&STATIC_WEIGHTS, &row.map(f64::from)) as f32).collect();
+    let log_odds = rows.iter().map(|row| logit(&STATIC_WEIGHTS, row) as f32).collect();
     PosteriorEpisode::new(pool.clone(), log_odds, 1.0, &Params::default()).next_slate(5)
 }
 

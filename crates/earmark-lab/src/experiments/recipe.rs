@@ -67,7 +67,7 @@ pub struct Without {
 }
 
 impl Without {
-    fn mask(&self, row: &mut [f64; FEATURES]) {
+    fn mask(&self, row: &mut [f32; FEATURES]) {
         self.features.iter().for_each(|range| row[range.clone()].fill(0.0));
     }
 }
@@ -95,32 +95,32 @@ impl State {
     }
 
     /// Features `[K x F]` of a question with the past filled in, and their log-odds `[K]`.
-    fn rank(&self, case: &Prepared) -> (Vec<[f64; FEATURES]>, Vec<f32>) {
+    fn rank(&self, case: &Prepared) -> (Vec<[f32; FEATURES]>, Vec<f32>) {
         let speaking = self.past.speaking(case.pool.query());
         let memories = case.pool.memories();
         let row = |i: usize| {
             let vector = memories.row(i).to_vec();
             let past = hindsight(&speaking, &self.useful, case.keys[i], &vector);
-            let mut row = case.features[i].map(f64::from);
+            let mut row = case.features[i];
             let values = [past.useful, past.useless, past.like_useful];
-            row[PAST_FEATURES..].iter_mut().zip(values).for_each(|(place, value)| *place = f64::from(value));
+            row[PAST_FEATURES..].copy_from_slice(&values);
             self.without.mask(&mut row);
             row
         };
-        let rows: Vec<[f64; FEATURES]> = (0..case.rows.len()).map(row).collect();
+        let rows: Vec<[f32; FEATURES]> = (0..case.rows.len()).map(row).collect();
         let scores = rows.iter().map(|row| self.ranker.score(row) as f32).collect();
         (rows, scores)
     }
 
     /// The best of `among` by weights drawn from a normal around those in force, with the diagonal of the posterior's
     /// precision.
-    fn drawn_favourite(&self, rows: &[[f64; FEATURES]], among: &[usize], random: &mut dyn Random) -> usize {
+    fn drawn_favourite(&self, rows: &[[f32; FEATURES]], among: &[usize], random: &mut dyn Random) -> usize {
         let mut precision = STATIC_PRECISION;
         for (question, trust) in self.past.questions() {
             for label in &question.labels {
                 let p = probability(&self.ranker.weights, &label.features);
                 let curvature = f64::from(trust) * p * (1.0 - p);
-                precision.iter_mut().zip(&label.features).for_each(|(sum, x)| *sum += curvature * x * x);
+                precision.iter_mut().zip(&label.features).for_each(|(sum, x)| *sum += curvature * f64::from(x * x));
             }
         }
         let around = self.ranker.weights.iter().zip(&precision);
@@ -200,7 +200,7 @@ pub fn learn(
 
 fn gold_labels(state: &State, case: &Prepared) -> Vec<PastLabel> {
     let (rows, _) = state.rank(case);
-    let label = |(i, row): (usize, &[f64; FEATURES])| {
+    let label = |(i, row): (usize, &[f32; FEATURES])| {
         let useful = case.gold.contains(&case.rows[i]);
         PastLabel { key: case.keys[i], useful, features: row.to_vec() }
     };

@@ -58,7 +58,7 @@ pub struct PastLabel {
     /// Whether it was useful.
     pub useful: bool,
     /// Features `[F]` of the candidate, as they were when it was shown.
-    pub features: Vec<f64>,
+    pub features: Vec<f32>,
 }
 
 impl Past {

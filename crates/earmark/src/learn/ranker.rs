@@ -36,7 +36,7 @@ impl Default for Ranker {
 }
 
 /// Log-odds of the static order: what ranks without any feedback. Features `[F]`; those of past feedback are left out.
-pub fn static_score(features: &[f64]) -> f64 {
+pub fn static_score(features: &[f32]) -> f64 {
     logit(&STATIC_WEIGHTS[..PAST_FEATURES], features)
 }
 
@@ -45,7 +45,7 @@ pub fn static_agreement(labels: &[PastLabel]) -> Option<f32> {
     agreement_with(&static_score, labels)
 }
 
-fn agreement_with(score: &dyn Fn(&[f64]) -> f64, labels: &[PastLabel]) -> Option<f32> {
+fn agreement_with(score: &dyn Fn(&[f32]) -> f64, labels: &[PastLabel]) -> Option<f32> {
     let usable = labels.iter().filter(|label| label.features.len() == STATIC_WEIGHTS.len());
     let (scores, useful): (Vec<f64>, Vec<bool>) = usable.map(|label| (score(&label.features), label.useful)).unzip();
     agreement(&scores, &useful)
@@ -64,7 +64,7 @@ fn examples((question, trust): (&PastQuestion, f32)) -> impl Iterator<Item = Exa
 
 impl Ranker {
     /// Log-odds that a candidate with these features `[F]` is useful, by the order in force.
-    pub fn score(&self, features: &[f64]) -> f64 {
+    pub fn score(&self, features: &[f32]) -> f64 {
         if self.gate.is_paused() { static_score(features) } else { logit(&self.weights, features) }
     }
 
@@ -126,7 +126,7 @@ mod tests {
     fn question(n: i64) -> PastQuestion {
         let label = |i: i64| {
             let mut features = vec![0.0; FEATURES];
-            (features[0], features[2]) = (1.0, f64::from(u8::from(i == 2)));
+            (features[0], features[2]) = (1.0, f32::from(u8::from(i == 2)));
             PastLabel { key: i, useful: i == 2, features }
         };
         let labels = (0..4).map(label).collect();

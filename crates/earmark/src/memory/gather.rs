@@ -56,9 +56,8 @@ impl Gathered {
     }
 
     /// Score of each candidate `[K]` by its features.
-    pub(super) fn scores(&self, score: impl Fn(&[f64]) -> f64) -> Vec<f32> {
-        let row = |x: &Vec<f32>| score(&x.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()) as f32;
-        self.features.iter().map(row).collect()
+    pub(super) fn scores(&self, score: impl Fn(&[f32]) -> f64) -> Vec<f32> {
+        self.features.iter().map(|features| score(features) as f32).collect()
     }
 }
 

@@ -387,7 +387,7 @@ fn past_question(recall: &StoredRecall) -> PastQuestion {
     let labels = labels.map(|label| PastLabel {
         key: label.row.0,
         useful: label.useful,
-        features: features_of(recall, label.row).iter().map(|&x| f64::from(x)).collect(),
+        features: features_of(recall, label.row).to_vec(),
     });
     let labels: Vec<PastLabel> = labels.collect();
     PastQuestion {

@@ -9,7 +9,7 @@ use earmark::Params;
 use earmark::chat::Prompt;
 use earmark::critic::{Quality, without_thinking};
 use earmark::learn::Ranker;
-use earmark::recall::{FEATURES, top_k};
+use earmark::recall::top_k;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
@@ -232,8 +232,7 @@ impl Exam<'_> {
     fn untaught(&self, prepared: &[Prepared]) -> Tested {
         let slate = |index: &usize| {
             let case = &prepared[*index];
-            let score = |features: &[f32; FEATURES]| Ranker::default().score(&features.map(f64::from)) as f32;
-            let scores: Vec<f32> = case.features.iter().map(score).collect();
+            let scores: Vec<f32> = case.features.iter().map(|row| Ranker::default().score(row) as f32).collect();
             top_k(&scores, metrics::DEPTH).into_iter().map(|place| case.rows[place]).collect()
         };
         let slates: Vec<Vec<usize>> = self.split.test.iter().map(slate).collect();
