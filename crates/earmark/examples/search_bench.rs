@@ -119,6 +119,18 @@ fn measure_scopes(store: &Store, queries: &[Vec<f32>]) -> earmark::Result<()> {
         let times = queries.iter().take(200).map(|query| timed(|| store.search(query, K, &scope)));
         row(&format!("search, {name}"), &time(median(times.collect::<earmark::Result<_>>()?)));
     }
+    // Nothing is kept yet of a filter that nobody asked before.
+    for (name, most) in [("10 %", 100), ("50 %", 500), ("90 %", 900)] {
+        let first = queries.iter().take(40).enumerate().map(|(i, query)| {
+            let filter = Filter::parse(&json!({"AND": [{"share": {"lt": most}}, {"share": {"ne": 2_000 + i}}]}))?;
+            let scope = Scope { filter: Some(filter), ..Scope::default() };
+            timed(|| store.search(query, K, &scope))
+        });
+        row(
+            &format!("search, {name} by a filter asked for the first time"),
+            &time(median(first.collect::<earmark::Result<_>>()?)),
+        );
+    }
     Ok(())
 }
 
