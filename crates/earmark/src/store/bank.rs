@@ -382,13 +382,14 @@ fn best_from(files: &[((i64, i64), PathBuf)], from: i64) -> Option<((i64, i64), 
 
 /// Where `row` is among ascending rows. Without gaps it is as far from the start as its number is; with gaps, nearer.
 fn find_in(rows: &[i64], row: i64) -> Option<usize> {
-    if row > *rows.last()? {
+    let (first, last) = (*rows.first()?, *rows.last()?);
+    if !(first..=last).contains(&row) {
         return None;
     }
-    let most = usize::try_from(row.checked_sub(*rows.first()?)?).ok()?;
+    let most = usize::try_from(row.abs_diff(first)).unwrap_or(usize::MAX).min(rows.len());
     match rows.get(most) {
         Some(found) if *found == row => Some(most),
-        _ => rows[..most.min(rows.len())].binary_search(&row).ok(),
+        _ => rows[..most].binary_search(&row).ok(),
     }
 }
 
