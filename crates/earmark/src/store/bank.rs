@@ -285,7 +285,7 @@ impl Bank {
             .enumerate()
             .find(|(_, part)| (part.segment.range.0..=part.segment.range.1).contains(&seq))?;
         let entries = part.segment.entries();
-        let at = entries.rows.binary_search(&row).ok().filter(|at| entries.seqs[*at] == seq)?;
+        let at = find_in(entries.rows, row).filter(|at| entries.seqs[*at] == seq)?;
         part.dead.insert(at as u32).then_some((i, at))
     }
 

@@ -1,7 +1,6 @@
 //! Recalls from their answer to their feedback: logged open, closed into experiences, or let go.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -34,12 +33,13 @@ impl Store {
         self.database.log(|transaction| insert(transaction, log, &self.living(transaction, rows)?))
     }
 
-    /// Those of `rows` that are there. Most are known from the bank; the database is asked for the others.
+    /// Those of `rows` that are there. Most are known from the bank; the database is asked for the others, and for all
+    /// while the bank is being loaded: nobody waits for that inside of a transaction.
     fn living(&self, connection: &Connection, rows: HashSet<Row>) -> Attempt<HashSet<Row>> {
-        let bank = self.bank.read().unwrap_or_else(PoisonError::into_inner);
-        let current = bank.mark().covers(&Mark::read(connection)?);
-        let (mut there, others): (HashSet<Row>, HashSet<Row>) =
-            rows.into_iter().partition(|row| current && bank.find(*row).is_some());
+        let now = Mark::read(connection)?;
+        let bank = self.bank.try_read().ok().filter(|bank| bank.mark().covers(&now));
+        let known = |row: &Row| bank.as_ref().is_some_and(|bank| bank.find(*row).is_some());
+        let (mut there, others): (HashSet<Row>, HashSet<Row>) = rows.into_iter().partition(known);
         drop(bank);
         there.extend(memories::living(connection, others.into_iter())?);
         Ok(there)
