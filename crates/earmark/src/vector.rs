@@ -1,4 +1,4 @@
-//! Arithmetic on plain `f32` slices.
+//! Arithmetic on plain slices, and a hint to the processor.
 
 /// Inner product; the summation order is fixed, so equal inputs give equal bits.
 ///
@@ -37,6 +37,21 @@ pub fn normalize(a: &mut [f32]) {
 pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
     let scale = norm(a) * norm(b);
     if scale > 0.0 { (dot(a, b) / scale).clamp(-1.0, 1.0) } else { 0.0 }
+}
+
+/// Bytes that the processor fetches together.
+const LINE: usize = 64;
+
+/// Has the processor fetch `bytes`, which will be read soon.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub(crate) fn prefetch(bytes: &[i8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: fetching reads nothing that the program could see.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr()) };
+    }
 }
 
 #[cfg(test)]

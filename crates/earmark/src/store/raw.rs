@@ -1,4 +1,4 @@
-//! The one place with `unsafe`: files as memory, numbers within them, and one inner product.
+//! The store's one place with `unsafe`: files as memory, numbers within them, and one inner product.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -58,16 +58,6 @@ pub(crate) fn dot_codes(a: &[i8], b: &[i8]) -> i32 {
         return unsafe { dot_codes_avx2(a, b) };
     }
     i8::dot(a, b).unwrap_or(0.0) as i32
-}
-
-/// Has the processor fetch `codes`, which will be read soon.
-pub(crate) fn prefetch(codes: &[i8]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in codes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: fetching reads nothing that the program could see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr()) };
-    }
 }
 
 /// About twice as fast as widening to 16 bits first, which is what the library does without VNNI.

@@ -9,7 +9,7 @@ use super::database::{Attempt, meta_number};
 use super::kept::{CHANGES, RowSet};
 use super::memories::{unit, wrong_dimension};
 use super::quantize::{Codes, error_margin, quantize};
-use super::raw::{dot_codes, prefetch};
+use super::raw::dot_codes;
 use super::scope::{self, Checker, Listed};
 use super::segment::Entries;
 use super::shortlist::Shortlist;
@@ -17,7 +17,7 @@ use super::{Hit, Row, Store, pack};
 use crate::error::Result;
 use crate::lexical::Moments;
 use crate::record::Scope;
-use crate::vector::dot;
+use crate::vector::{dot, prefetch};
 
 /// Memories asked to learn what share of them a scope has.
 const SAMPLE: usize = 32;

@@ -10,6 +10,7 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use super::buffer::Buffer;
+use crate::vector::prefetch;
 
 /// Vectors in a row of a panel.
 const PANEL_VECTORS: usize = 2;
@@ -19,6 +20,9 @@ const PANEL_BLOCK: usize = 6 * 1024;
 const SLAB_DEPTH: usize = 384;
 /// Values of the input that stay in the second cache level while all panels pass by.
 const INPUT_BLOCK: usize = 64 * 1024;
+/// Rows up to which the next panel is fetched from memory while one is worked off, because they are done with it
+/// sooner than it comes. More rows wait for it too seldom to give up room in the cache.
+const FEW_ROWS: usize = 96;
 
 /// A matrix `[depth x columns]` in panels.
 pub(super) struct Matrix {
@@ -167,7 +171,12 @@ impl WithSimd for Product<'_> {
 /// Cuts `0..len` into ranges of at most `most`, as equal as they can be.
 #[inline(always)]
 fn blocks(len: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
-    let count = len.div_ceil(most).max(1);
+    parts(len, len.div_ceil(most))
+}
+
+/// Cuts `0..len` into `count` ranges, as equal as they can be.
+#[inline(always)]
+fn parts(len: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count).map(move |index| index * len / count..(index + 1) * len / count)
 }
 
@@ -176,6 +185,8 @@ struct Tile {
     row: usize,
     panel: usize,
     depth: Range<usize>,
+    /// The part of the depth of which it has the next panel fetched.
+    ahead: Range<usize>,
 }
 
 impl Product<'_> {
@@ -183,9 +194,13 @@ impl Product<'_> {
     #[inline(always)]
     fn panel<S: Simd>(&mut self, simd: S, panel: usize, block: Range<usize>, slab: Range<usize>, tile_rows: usize) {
         for slice in blocks(slab.len(), PANEL_BLOCK / self.matrix.width) {
-            for group in blocks(block.len(), tile_rows) {
-                let depth = slab.start + slice.start..slab.start + slice.end;
-                self.tile_of(simd, group.len(), Tile { row: block.start + group.start, panel, depth });
+            let depth = slab.start + slice.start..slab.start + slice.end;
+            let tiles = block.len().div_ceil(tile_rows);
+            let fetched = if self.input.count <= FEW_ROWS { depth.len() } else { 0 };
+            for (rows, ahead) in parts(block.len(), tiles).zip(parts(fetched, tiles)) {
+                let ahead = depth.start + ahead.start..depth.start + ahead.end;
+                let tile = Tile { row: block.start + rows.start, panel, depth: depth.clone(), ahead };
+                self.tile_of(simd, rows.len(), tile);
             }
         }
     }
@@ -222,15 +237,22 @@ impl Product<'_> {
     /// Plain loops instead of closures: a closure may be compiled apart, without the vector instructions.
     #[inline(always)]
     fn tile<S: Simd, const R: usize>(&mut self, simd: S, tile: Tile) {
-        let Tile { row, panel, depth } = tile;
+        let Tile { row, panel, depth, ahead } = tile;
         let Matrix { values, depth: whole, width, .. } = self.matrix;
-        let slice = &values[(panel * whole + depth.start) * width..(panel * whole + depth.end) * width];
+        let place = |panel: usize, depth: &Range<usize>| {
+            (panel * whole + depth.start) * width..(panel * whole + depth.end) * width
+        };
+        let slice = bytemuck::cast_slice(&values[place(panel, &depth)]);
+        let next: &[S::f32s] = bytemuck::cast_slice(values.get(place(panel + 1, &ahead)).unwrap_or_default());
         let mut input: [&[f32]; R] = [&[]; R];
         for (index, slot) in input.iter_mut().enumerate() {
-            *slot = &self.input.row(row + index, *whole)[depth.start..depth.end];
+            *slot = &self.input.row(row + index, *whole)[depth.clone()];
         }
         let mut sums = self.load::<S, R>(simd, row, panel, depth.start == 0);
-        accumulate::<S, R>(simd, &input, bytemuck::cast_slice(slice), &mut sums);
+        match next {
+            [] => accumulate::<S, R, false>(simd, &input, slice, next, &mut sums),
+            _ => accumulate::<S, R, true>(simd, &input, slice, next, &mut sums),
+        }
         self.store::<S, R>(simd, row, panel, &sums);
     }
 
@@ -296,10 +318,20 @@ fn store_pair<S: Simd>(simd: S, values: &mut [f32], used: usize, pair: [S::f32s;
     simd.partial_store_f32s(high, pair[1]);
 }
 
-/// `sums[i] += sum over d of input[i][d] * panel[d]`.
+/// `sums[i] += sum over d of input[i][d] * panel[d]`. With `FETCH`, `next` is fetched meanwhile, evenly over the
+/// loop, because the memory does not keep up with all of it at once.
 #[inline(always)]
-fn accumulate<S: Simd, const R: usize>(simd: S, input: &[&[f32]; R], panel: &[S::f32s], sums: &mut Sums<S, R>) {
+fn accumulate<S: Simd, const R: usize, const FETCH: bool>(
+    simd: S,
+    input: &[&[f32]; R],
+    panel: &[S::f32s],
+    next: &[S::f32s],
+    sums: &mut Sums<S, R>,
+) {
     let (panel, _) = panel.as_chunks::<PANEL_VECTORS>();
+    let mut next = next.chunks_exact(PANEL_VECTORS);
+    let step = panel.len() / next.len().max(1);
+    let mut due = 0;
     // Slices of the same length as the loop let the compiler drop every bounds check in it.
     let mut rows: [&[f32]; R] = [&[]; R];
     for (row, input) in rows.iter_mut().zip(input) {
@@ -307,6 +339,12 @@ fn accumulate<S: Simd, const R: usize>(simd: S, input: &[&[f32]; R], panel: &[S:
     }
     let mut local = *sums;
     for depth in 0..panel.len() {
+        if FETCH && depth == due {
+            due += step;
+            if let Some(vectors) = next.next() {
+                prefetch(bytemuck::cast_slice(vectors));
+            }
+        }
         let [left, right] = panel[depth];
         for (sum, row) in local.iter_mut().zip(&rows) {
             let value = simd.splat_f32s(row[depth]);
