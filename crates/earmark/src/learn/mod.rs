@@ -27,5 +27,5 @@ pub use lesson::{Lesson, Term};
 pub use past::{Past, PastLabel, PastQuestion, hindsight};
 pub use ranker::{HIT_RATE, Ranker, static_agreement, static_score};
 pub use replay::{lowest_reward, most_similar, random_sample};
-pub use reranker::{Example, Prior, fit, logit, probability, refit};
+pub use reranker::{Example, Prior, calibration, fit, logit, probability, refit};
 pub use trust::{agreement, trust};

@@ -1,6 +1,6 @@
 //! What the `default` recipe has learned, and how one closed recall changes it.
 
-use super::{Example, Gate, Past, PastLabel, PastQuestion, Prior, agreement, logit, refit};
+use super::{Example, Gate, Past, PastLabel, PastQuestion, Prior, agreement, calibration, logit, refit};
 use crate::recall::{PAST_FEATURES, STATIC_PRECISION, STATIC_WEIGHTS};
 
 /// Closed recalls that are each followed by a whole fit; later ones take single steps.
@@ -15,8 +15,6 @@ const FULL_FROM: f64 = 40.0;
 /// Chance that a useful memory is labelled useful. Answers do not cite all that is useful and critics overlook some, so
 /// that silence says little about a memory that otherwise looks useful.
 pub const HIT_RATE: f64 = 0.75;
-/// Precision of a weight that must not move.
-const HELD: f64 = 1e9;
 /// Steps of a whole fit.
 const WHOLE: usize = 25;
 
@@ -89,17 +87,12 @@ impl Ranker {
     fn fit(&mut self, past: &Past, steps: usize) {
         let examples: Vec<Example> = past.questions().filter(|(_, trust)| *trust > 0.0).flat_map(examples).collect();
         let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
-        self.weights = refit(&prior, &examples, &self.weights, steps);
+        let fitted = refit(&prior, &examples, &self.weights, steps);
         let believed: f64 = examples.iter().filter(|example| example.useful).map(|example| example.weight).sum();
-        let share = believed / FULL_FROM;
-        if share < 1.0 {
-            let weights = STATIC_WEIGHTS.iter().zip(&self.weights);
-            let mean: Vec<f64> = weights.map(|(fixed, fitted)| fixed + share * (fitted - fixed)).collect();
-            // What all candidates have does not rank them, but says how likely any is useful: it follows the others.
-            let mut precision = [HELD; STATIC_WEIGHTS.len()];
-            precision[0] = STATIC_PRECISION[0];
-            self.weights = refit(&Prior { mean: &mean, precision: &precision }, &examples, &mean, WHOLE);
-        }
+        let share = (believed / FULL_FROM).min(1.0);
+        let weights = STATIC_WEIGHTS.iter().zip(&fitted);
+        self.weights = weights.map(|(fixed, fitted)| fixed + share * (fitted - fixed)).collect();
+        self.weights[0] += calibration(&prior, &examples, &self.weights);
     }
 
     /// For the store.

@@ -91,12 +91,7 @@ fn distance(prior: &Prior, weights: &[f64]) -> f64 {
 /// The step at `weights`, and [`negative_log_posterior`] there. Of many examples a part gives the curvature for all:
 /// stretches of them, because every so many-th could always be the same place of a slate.
 fn scoring_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f64>, f64) {
-    /// A stretch of examples whose curvature is summed at once: few enough for the cache.
-    const TOGETHER: usize = 256;
-    /// Examples that give the curvature, about.
-    const CURVED: usize = 2_500;
-    let n = weights.len();
-    let every = (examples.len() / CURVED).max(1);
+    let (n, every) = (weights.len(), every_of(examples));
     let mut hessian = Array2::from_diag(&ArrayView1::from(prior.precision));
     let mut gradient: Vec<f64> = (0..n).map(|i| prior.precision[i] * (weights[i] - prior.mean[i])).collect();
     let mut loss = distance(prior, weights);
@@ -119,6 +114,42 @@ fn scoring_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f6
     }
     let (mut hessian, _) = hessian.into_raw_vec_and_offset();
     (solve_symmetric(&mut hessian, gradient), loss)
+}
+
+/// What to add to the first weight, that of the feature which is 1 everywhere, so that as many labels "useful" are
+/// expected as there are: the maximum over `b` of the posterior of `sigmoid(w.x + b)`, as if nothing was ever missed.
+/// It ranks nothing, but makes a chance mean what is seen. Of many examples stretches are looked at.
+pub fn calibration(prior: &Prior, examples: &[Example], weights: &[f64]) -> f64 {
+    const STEPS: usize = 20;
+    const GOOD_ENOUGH: f64 = 1e-6;
+    let every = every_of(examples);
+    let stretches = examples.chunks(TOGETHER * every).flat_map(|part| part.iter().take(TOGETHER));
+    let log_odds: Vec<(f64, &Example)> = stretches.map(|e| (logit(weights, e.features), e)).collect();
+    let precision = prior.precision[0] / every as f64;
+    let mut shift = 0.0;
+    for _ in 0..STEPS {
+        let from_prior = precision * (weights[0] + shift - prior.mean[0]);
+        let (slope, curvature) = log_odds.iter().fold((from_prior, precision), |(slope, curvature), (z, e)| {
+            let p = sigmoid(z + shift);
+            (slope + e.weight * (p - f64::from(u8::from(e.useful))), curvature + e.weight * p * (1.0 - p))
+        });
+        // Whole steps may leap from one flat side to the other.
+        let step = (slope / curvature).clamp(-1.0, 1.0);
+        shift -= step;
+        if step.abs() < GOOD_ENOUGH {
+            break;
+        }
+    }
+    shift
+}
+
+/// Of many examples a stretch of this many stands for some more: few enough for the cache.
+const TOGETHER: usize = 256;
+
+/// How many stretches one stands for, so that about 2,500 examples are left.
+fn every_of(examples: &[Example]) -> usize {
+    const LEFT: usize = 2_500;
+    (examples.len() / LEFT).max(1)
 }
 
 fn halve_until_better(
@@ -209,6 +240,20 @@ mod tests {
         let w = fit(&prior, &[Example { features: &[1.0], useful: true, hit_rate: 1.0, weight: 1.0 }], prior.mean)[0];
         assert!((w - 0.401_058_13).abs() < 1e-6, "{w}");
         assert!((w - (1.0 - sigmoid(w))).abs() < 1e-7);
+    }
+
+    #[test]
+    fn calibration_by_hand() {
+        let example = |useful| Example { features: &[1.0], useful, hit_rate: 0.5, weight: 1.0 };
+        let examples = [example(true), example(true), example(true), example(false)];
+        // Three of four are useful, whatever may have been missed: odds of 3, from log-odds of 2.
+        let free = Prior { mean: &[0.0], precision: &[1e-9] };
+        assert!((calibration(&free, &examples, &[2.0]) - (3f64.ln() - 2.0)).abs() < 1e-6);
+        // Under a prior the pulls of both sides are equal: 2 w = 3 - 4 sigmoid(w).
+        let prior = Prior { mean: &[0.0], precision: &[2.0] };
+        let w = -5.0 + calibration(&prior, &examples, &[-5.0]);
+        assert!((2.0 * w - (3.0 - 4.0 * sigmoid(w))).abs() < 1e-6, "{w}");
+        assert_eq!(calibration(&prior, &[], &[0.0]), 0.0);
     }
 
     #[test]
