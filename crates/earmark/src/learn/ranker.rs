@@ -21,15 +21,17 @@ const WHOLE: usize = 25;
 /// Weights of the features, and the gate that decides whether they rank.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranker {
-    /// Weights `[F]`.
+    /// Weights `[F]` in force.
     pub weights: Vec<f64>,
+    /// The last fit `[F]`, from which the next one goes on; the weights count it in part and are calibrated.
+    fitted: Vec<f64>,
     /// Whether they rank.
     pub gate: Gate,
 }
 
 impl Default for Ranker {
     fn default() -> Self {
-        Ranker { weights: STATIC_WEIGHTS.to_vec(), gate: Gate::default() }
+        Ranker { weights: STATIC_WEIGHTS.to_vec(), fitted: STATIC_WEIGHTS.to_vec(), gate: Gate::default() }
     }
 }
 
@@ -87,26 +89,28 @@ impl Ranker {
     fn fit(&mut self, past: &Past, steps: usize) {
         let examples: Vec<Example> = past.questions().filter(|(_, trust)| *trust > 0.0).flat_map(examples).collect();
         let prior = Prior { mean: &STATIC_WEIGHTS, precision: &STATIC_PRECISION };
-        let fitted = refit(&prior, &examples, &self.weights, steps);
+        self.fitted = refit(&prior, &examples, &self.fitted, steps);
         let believed: f64 = examples.iter().filter(|example| example.useful).map(|example| example.weight).sum();
         let share = (believed / FULL_FROM).min(1.0);
-        let weights = STATIC_WEIGHTS.iter().zip(&fitted);
+        let weights = STATIC_WEIGHTS.iter().zip(&self.fitted);
         self.weights = weights.map(|(fixed, fitted)| fixed + share * (fitted - fixed)).collect();
         self.weights[0] += calibration(&prior, &examples, &self.weights);
     }
 
     /// For the store.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.weights.iter().chain(&self.gate.to_numbers()).flat_map(|number| number.to_le_bytes()).collect()
+        let numbers = self.weights.iter().chain(&self.fitted).copied().chain(self.gate.to_numbers());
+        numbers.flat_map(f64::to_le_bytes).collect()
     }
 
     /// What gave these bytes; `None` for those of another set of features.
     pub fn from_bytes(bytes: &[u8]) -> Option<Ranker> {
         let (chunks, rest) = bytes.as_chunks::<8>();
         let numbers: Vec<f64> = chunks.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
-        let (weights, gate) = numbers.split_at_checked(STATIC_WEIGHTS.len())?;
+        let (weights, numbers) = numbers.split_at_checked(STATIC_WEIGHTS.len())?;
+        let (fitted, gate) = numbers.split_at_checked(STATIC_WEIGHTS.len())?;
         let gate = Gate::from_numbers(gate.try_into().ok()?);
-        rest.is_empty().then(|| Ranker { weights: weights.to_vec(), gate })
+        rest.is_empty().then(|| Ranker { weights: weights.to_vec(), fitted: fitted.to_vec(), gate })
     }
 }
 

@@ -88,6 +88,15 @@ fn distance(prior: &Prior, weights: &[f64]) -> f64 {
     0.5 * terms.map(|((w, mean), precision)| precision * (w - mean).powi(2)).sum::<f64>()
 }
 
+/// Of many examples a stretch of this many stands for some more: few enough for the cache.
+const TOGETHER: usize = 256;
+
+/// How many stretches one stands for, so that about 2,500 examples are left.
+fn every_of(examples: &[Example]) -> usize {
+    const LEFT: usize = 2_500;
+    (examples.len() / LEFT).max(1)
+}
+
 /// The step at `weights`, and [`negative_log_posterior`] there. Of many examples a part gives the curvature for all:
 /// stretches of them, because every so many-th could always be the same place of a slate.
 fn scoring_step(prior: &Prior, examples: &[Example], weights: &[f64]) -> (Vec<f64>, f64) {
@@ -141,15 +150,6 @@ pub fn calibration(prior: &Prior, examples: &[Example], weights: &[f64]) -> f64 
         }
     }
     shift
-}
-
-/// Of many examples a stretch of this many stands for some more: few enough for the cache.
-const TOGETHER: usize = 256;
-
-/// How many stretches one stands for, so that about 2,500 examples are left.
-fn every_of(examples: &[Example]) -> usize {
-    const LEFT: usize = 2_500;
-    (examples.len() / LEFT).max(1)
 }
 
 fn halve_until_better(
