@@ -23,7 +23,7 @@ const WHOLE: usize = 25;
 pub struct Ranker {
     /// Weights `[F]` in force.
     pub weights: Vec<f64>,
-    /// The last fit `[F]`, from which the next one goes on; the weights count it in part and are calibrated.
+    /// The last fit `[F]`, from which the next one goes on; the weights follow it in part at first, and are calibrated.
     fitted: Vec<f64>,
     /// Whether they rank.
     pub gate: Gate,
@@ -71,7 +71,7 @@ impl Ranker {
     /// Takes in the `n`-th closed recall: both orders are compared on its labels before anything is learned from
     /// them, the past grows by it, and the weights follow all believed labels of the past: by a whole fit at first,
     /// later by single steps now and then, because one recall then moves little. The first fits count in part: after
-    /// `n` believed useful labels, by `n / 40`.
+    /// `n` believed useful labels, by `n / 40`. The constant, which ranks nothing, is then set by [`calibration`].
     pub fn learn(&mut self, past: &mut Past, question: PastQuestion, n: i64) {
         let learned = agreement_with(&|features| logit(&self.weights, features), &question.labels);
         if let (Some(fixed), Some(learned)) = (static_agreement(&question.labels), learned) {
