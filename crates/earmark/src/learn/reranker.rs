@@ -249,6 +249,9 @@ mod tests {
         // Three of four are useful, whatever may have been missed: odds of 3, from log-odds of 2.
         let free = Prior { mean: &[0.0], precision: &[1e-9] };
         assert!((calibration(&free, &examples, &[2.0]) - (3f64.ln() - 2.0)).abs() < 1e-6);
+        // So are stretches of a long past.
+        let long: Vec<Example> = examples.iter().cycle().take(8_000).cloned().collect();
+        assert!((calibration(&free, &long, &[2.0]) - (3f64.ln() - 2.0)).abs() < 1e-6);
         // Under a prior the pulls of both sides are equal: 2 w = 3 - 4 sigmoid(w).
         let prior = Prior { mean: &[0.0], precision: &[2.0] };
         let w = -5.0 + calibration(&prior, &examples, &[-5.0]);
