@@ -29,25 +29,28 @@ pub(super) struct Gathered {
     pub(super) features: Vec<Vec<f32>>,
 }
 
+/// A candidate with what is known about it.
+struct Found {
+    row: Row,
+    memory: Memory,
+    vector: Vec<f32>,
+    evidence: Evidence,
+}
+
 impl Gathered {
-    /// Candidates without features, from memories and vectors; what is gone by now from either is left out.
-    fn new(
-        query: &[f32],
-        memories: Vec<(Row, Memory)>,
-        vectors: &HashMap<Row, Vec<f32>>,
-        evidence: impl Fn(&Row) -> Evidence,
-    ) -> Result<Gathered> {
-        let vector = |row: &Row| vectors.get(row).map(Vec::as_slice).filter(|vector| vector.len() == query.len());
-        let (rows, memories): (Vec<Row>, Vec<Memory>) =
-            memories.into_iter().filter(|(row, _)| vector(row).is_some()).unzip();
-        let vectors: Vec<&[f32]> = rows.iter().filter_map(vector).collect();
-        Ok(Gathered {
-            evidence: rows.iter().map(evidence).collect(),
-            features: vec![Vec::new(); rows.len()],
-            pool: Arc::new(Pool::from_rows(query, &vectors)?),
-            rows,
-            memories,
-        })
+    /// Candidates without features; one whose vector is gone by now is left out.
+    fn new(query: &[f32], found: Vec<Found>) -> Result<Gathered> {
+        let found: Vec<Found> = found.into_iter().filter(|one| one.vector.len() == query.len()).collect();
+        let vectors: Vec<&[f32]> = found.iter().map(|one| one.vector.as_slice()).collect();
+        let pool = Arc::new(Pool::from_rows(query, &vectors)?);
+        let features = vec![Vec::new(); found.len()];
+        let (mut rows, mut memories, mut evidence) = (Vec::new(), Vec::new(), Vec::new());
+        for one in found {
+            rows.push(one.row);
+            memories.push(one.memory);
+            evidence.push(one.evidence);
+        }
+        Ok(Gathered { rows, memories, pool, evidence, features })
     }
 
     /// Cosines `[K]`.
@@ -89,20 +92,35 @@ impl Known<'_> {
         top_k(&scores, wanted).into_iter().map(|i| rows[i]).collect()
     }
 
+    /// Everything that is known about each of `rows` which is there.
+    fn look_at(&self, rows: &[Row]) -> Result<Vec<Found>> {
+        let memories = self.store.memories(rows)?;
+        let rows: Vec<Row> = memories.iter().map(|(row, _)| *row).collect();
+        let (vectors, contexts) = (self.store.vectors(&rows)?, self.contexts(&memories)?);
+        let found = |(((row, memory), vector), context): (((Row, Memory), Vec<f32>), Context)| {
+            let facts = Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at);
+            let Context { beside: [previous, next], around } = context;
+            let in_session = memory.session_id.is_some();
+            let evidence = Evidence { previous, next, around, facts, in_session, ..self.evidence(row) };
+            Found { row, memory, vector, evidence }
+        };
+        Ok(memories.into_iter().zip(vectors).zip(contexts).map(found).collect())
+    }
+
     /// What was said around each memory in its session.
-    fn context(&self, memories: &[(Row, Memory)]) -> Result<HashMap<Row, Context>> {
+    fn contexts(&self, memories: &[(Row, Memory)]) -> Result<Vec<Context>> {
         let neighbours = self.store.neighbours(memories, AROUND)?;
         let beside = |n: &Neighbours| [n.before.first(), n.after.first()].map(|row| row.copied());
         let near: Vec<Row> = neighbours.iter().flat_map(beside).flatten().collect();
         let cosines = self.store.cosines(self.query, &near)?;
         let dense: HashMap<Row, f32> = near.into_iter().zip(cosines).collect();
-        let context = |row: &Row, n: &Neighbours| {
+        let context = |(row, n): (Row, &Neighbours)| {
             let shared = |row: &Row| self.words.score(*row).shared;
-            let around = n.before.iter().chain(&n.after).fold(0, |bits, row| bits | shared(row)) & !shared(row);
+            let around = n.before.iter().chain(&n.after).fold(0, |bits, row| bits | shared(row)) & !shared(&row);
             let beside = beside(n).map(|row| row.map(|row| dense[&row]));
             Context { beside, around: coverage(&self.words.weights, around) }
         };
-        Ok(memories.iter().zip(&neighbours).map(|((row, _), n)| (*row, context(row, n))).collect())
+        Ok(memories.iter().map(|(row, _)| *row).zip(&neighbours).map(context).collect())
     }
 }
 
@@ -134,14 +152,10 @@ impl Namespace {
         }
         let (dense, known) = self.search_arms(question, query, scope, 2 * wanted)?;
         let rows = known.shortlist(&dense, wanted);
-        let memories = self.store.memories(&rows)?;
-        let facts: HashMap<Row, Facts> = memories.iter().map(|(row, memory)| (*row, facts_of(memory))).collect();
-        let (vectors, contexts) = (self.store.vectors(&rows)?, known.context(&memories)?);
-        let vectors = rows.into_iter().zip(vectors).collect();
-        let gathered = Gathered::new(query, memories, &vectors, |row| {
-            let Context { beside: [previous, next], around } = contexts[row];
-            Evidence { previous, next, around, facts: facts[row].clone(), ..known.evidence(*row) }
-        })?;
+        let (left, right) = rows.split_at(rows.len() / 2);
+        let (mut found, others) = at_once(|| known.look_at(left), || known.look_at(right))?;
+        found.extend(others);
+        let gathered = Gathered::new(query, found)?;
         self.with_features(gathered, &known, learned)
     }
 
@@ -194,8 +208,11 @@ impl Namespace {
 
     /// The memories of `rows`, as far as they are there, without features.
     fn look_up(&self, query: &[f32], rows: &[Row], evidence: impl Fn(&Row) -> Evidence) -> Result<Gathered> {
-        let vectors = rows.iter().copied().zip(self.store.vectors(rows)?).collect();
-        Gathered::new(query, self.store.memories(rows)?, &vectors, evidence)
+        let memories = self.store.memories(rows)?;
+        let rows: Vec<Row> = memories.iter().map(|(row, _)| *row).collect();
+        let vectors = self.store.vectors(&rows)?;
+        let found = |((row, memory), vector)| Found { evidence: evidence(&row), row, memory, vector };
+        Gathered::new(query, memories.into_iter().zip(vectors).map(found).collect())
     }
 
     /// Adds what the `default` recipe ranks by.
@@ -203,7 +220,6 @@ impl Namespace {
         let speaking = learned.past.speaking(known.query);
         let useful = self.useful_vectors(&speaking)?;
         for (i, evidence) in gathered.evidence.iter_mut().enumerate() {
-            evidence.in_session = gathered.memories[i].session_id.is_some();
             let vector = gathered.pool.memories().row(i).to_vec();
             evidence.past = hindsight(&speaking, &useful, gathered.rows[i].0, &vector);
         }
@@ -221,18 +237,14 @@ impl Namespace {
     }
 }
 
-fn facts_of(memory: &Memory) -> Facts {
-    Facts::read(&memory.content, memory.author.as_deref(), memory.occurred_at)
-}
-
-/// Runs the second on a thread of its own beside the first.
+/// Runs the second on another thread beside the first.
 fn at_once<A, B: Send>(first: impl FnOnce() -> Result<A>, second: impl FnOnce() -> Result<B> + Send) -> Result<(A, B)> {
-    std::thread::scope(|threads| {
-        let second = threads.spawn(second);
-        let first = first()?;
-        let second = second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((first, second))
-    })
+    let mut other = None;
+    let one = rayon::in_place_scope(|scope| {
+        scope.spawn(|_| other = Some(second()));
+        first()
+    })?;
+    Ok((one, other.unwrap_or_else(|| unreachable!("the scope waits for it"))?))
 }
 
 /// Rows of both arms, each once, the arms taking turns.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -14,6 +15,8 @@ use super::{Row, pack, stamp};
 
 /// Vectors outside of segments before they become one.
 const FLUSH_AT: usize = 4_096;
+/// Vectors that stand for all.
+const SAMPLED: usize = 1_000;
 /// Segments are merged up to this many vectors.
 const MERGE_UP_TO: usize = 65_536;
 
@@ -82,6 +85,8 @@ pub(crate) struct Bank {
     tail: Tail,
     flush_at: usize,
     widest_scale: f32,
+    /// See [`Bank::sampled_vectors`].
+    sampled: OnceLock<Vec<f32>>,
 }
 
 impl Bank {
@@ -101,6 +106,7 @@ impl Bank {
             tail: Tail::default(),
             flush_at: FLUSH_AT,
             widest_scale: 0.0,
+            sampled: OnceLock::new(),
         };
         bank.open_segments(connection, now.seq)?;
         bank.catch_up(connection)?;
@@ -174,7 +180,7 @@ impl Bank {
     }
 
     /// Where up to `count` living vectors are, evenly spread.
-    pub(crate) fn sample_places(&self, count: usize) -> Vec<Place> {
+    fn sample_places(&self, count: usize) -> Vec<Place> {
         let step = self.len().div_ceil(count.max(1)).max(1);
         let mut places = Vec::with_capacity(count);
         let mut next = 0;
@@ -189,6 +195,13 @@ impl Bank {
             next -= entries.rows.len();
         }
         places
+    }
+
+    /// Vectors `[n x d]` that stand for all, from places evenly spread; kept side by side, because each is on a page of
+    /// its own.
+    pub(crate) fn sampled_vectors(&self) -> &[f32] {
+        let vector_of = |place: &Place| self.view(place.part).vector_of(place.at as usize);
+        self.sampled.get_or_init(|| self.sample_places(SAMPLED).iter().flat_map(vector_of).copied().collect())
     }
 
     /// Opens the longest chain of usable segments from the first sequence number on, and removes other files.
@@ -252,6 +265,7 @@ impl Bank {
         let codes = quantize(vector);
         self.widest_scale = self.widest_scale.max(codes.scale);
         self.tail.push(seq, row, vector, &codes.codes, codes.scale);
+        self.sampled.take();
         self.mark.seq = seq;
         self.flush_if_long();
     }
@@ -275,6 +289,7 @@ impl Bank {
 
     /// Marks a vector as deleted; returns the segment entry to wipe, if it is in a segment and not wiped.
     fn bury(&mut self, seq: i64, row: i64) -> Option<(usize, usize)> {
+        self.sampled.take();
         if let Some(at) = self.tail.seqs.iter().position(|s| *s == seq) {
             self.tail.bury(at);
             return None;

@@ -51,13 +51,40 @@ impl MappedFile {
 }
 
 /// Inner product of two code vectors of one length, each code in -127..=127; the length is a few thousand at most.
+#[inline]
 pub(crate) fn dot_codes(a: &[i8], b: &[i8]) -> i32 {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && !is_x86_feature_detected!("avx512vnni") {
-        // SAFETY: the processor has AVX2.
-        return unsafe { dot_codes_avx2(a, b) };
+    {
+        if is_x86_feature_detected!("avx512vnni") {
+            // SAFETY: the processor has AVX-512 VNNI, and with it AVX-512F.
+            return unsafe { dot_codes_vnni(a, b) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            return unsafe { dot_codes_avx2(a, b) };
+        }
     }
     i8::dot(a, b).unwrap_or(0.0) as i32
+}
+
+/// Leaves a scan waiting for the memory alone, where the library's product takes a quarter longer. The instruction
+/// multiplies unsigned by signed bytes: b is shifted up by 128, and 128 times the sum of a taken off.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn dot_codes_vnni(a: &[i8], b: &[i8]) -> i32 {
+    use std::arch::x86_64::*;
+    let (a_blocks, a_rest) = a.as_chunks::<64>();
+    let (b_blocks, b_rest) = b.as_chunks::<64>();
+    let shift = _mm512_set1_epi8(-128);
+    let (mut sum, mut shifted) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        // SAFETY: each block has 64 bytes, and the loads need no alignment.
+        let (a, b) = unsafe { (_mm512_loadu_si512(a.as_ptr().cast()), _mm512_loadu_si512(b.as_ptr().cast())) };
+        sum = _mm512_dpbusd_epi32(sum, _mm512_xor_si512(b, shift), a);
+        shifted = _mm512_dpbusd_epi32(shifted, shift, a);
+    }
+    let rest: i32 = a_rest.iter().zip(b_rest).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+    _mm512_reduce_add_epi32(_mm512_sub_epi32(sum, shifted)) + rest
 }
 
 /// About twice as fast as widening to 16 bits first, which is what the library does without VNNI.
@@ -89,7 +116,7 @@ mod tests {
 
     #[test]
     fn dot_codes_is_the_sum_of_products() {
-        for length in [0, 1, 31, 32, 33, 96, 384, 1_000] {
+        for length in [0, 1, 31, 32, 33, 63, 64, 65, 96, 384, 1_000] {
             let a: Vec<i8> = (0..length).map(|i| (i * 37 % 255 - 127) as i8).collect();
             let b: Vec<i8> = (0..length).map(|i| (i * 91 % 255 - 127) as i8).collect();
             let expected: i32 = a.iter().zip(&b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();

@@ -1,5 +1,6 @@
 //! Exact search by cosine: a pass over the byte codes, then the true scores of those that may be among the best.
 
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use rusqlite::{Connection, OptionalExtension};
@@ -21,13 +22,15 @@ use crate::vector::{dot, prefetch};
 
 /// Memories asked to learn what share of them a scope has.
 const SAMPLE: usize = 32;
+/// So many that pass are enough to tell the share.
+const TELLING: usize = 4;
 /// A share of the sample above which it is cheaper to ask the best ones one by one than to list all.
 const COMMON: f64 = 0.07;
 /// Longest list to ask one by one before the whole scope is listed instead.
 const MOST_ASKED: usize = 8_192;
 
 /// What is left of a scope once the index was asked.
-pub(crate) enum Allowed {
+pub(crate) enum Allowed<'c> {
     /// Every memory.
     Everything,
     /// These, or some of these.
@@ -35,7 +38,7 @@ pub(crate) enum Allowed {
     /// Those of this set.
     Kept(Arc<RowSet>),
     /// Ask for each; about this share passes.
-    Ask(f64),
+    Ask(f64, Checker<'c>),
 }
 
 impl Store {
@@ -112,9 +115,10 @@ impl Store {
         self.database.read(|snapshot| {
             let bank = self.bank(snapshot)?;
             // A damaged vector among so many moves little: their checksums are left to the searches.
-            let places = bank.sample_places(SAMPLED_COSINES).into_iter();
-            let vectors = places.map(|place| bank.view(place.part).vector_of(place.at as usize));
-            let vectors = vectors.filter(|v| v.len() == query.len());
+            let vectors = match bank.dimension() == query.len() {
+                true => bank.sampled_vectors().chunks_exact(query.len()),
+                false => [].chunks_exact(1),
+            };
             let (mut sum, mut squares, mut count) = (0.0, 0.0, 0);
             let cosines = vectors.map(|vector| f64::from(dot(&query, vector)));
             for cosine in cosines.filter(|cosine| cosine.is_finite()) {
@@ -148,7 +152,7 @@ impl Store {
     }
 
     /// What a scope comes to; `bank` gives a sample of the memories.
-    pub(crate) fn allowed(&self, snapshot: &Connection, bank: &Bank, scope: &Scope) -> Attempt<Allowed> {
+    pub(crate) fn allowed<'c>(&self, snapshot: &'c Connection, bank: &Bank, scope: &Scope) -> Attempt<Allowed<'c>> {
         if scope.is_everything() {
             return Ok(Allowed::Everything);
         }
@@ -156,9 +160,8 @@ impl Store {
         if let Some(rows) = self.kept_scopes.rows(snapshot, scope, changes)? {
             return Ok(Allowed::Kept(rows));
         }
-        let sample = bank.sample(SAMPLE);
-        let passed = scope::accepts(snapshot, scope, &sample)?.into_iter().filter(|passes| *passes).count();
-        let share = passed as f64 / sample.len().max(1) as f64;
+        let mut checker = Checker::new(snapshot, scope)?;
+        let share = share_of(&mut checker, &bank.sample(SAMPLE))?;
         if share < COMMON {
             let most = (bank.len() / 16).max(5_000);
             if let Some(listed) = scope::list_selective(snapshot, scope, most)? {
@@ -166,8 +169,22 @@ impl Store {
             }
         }
         self.kept_scopes.note(scope, changes);
-        Ok(Allowed::Ask(share.max(1.0 / SAMPLE as f64)))
+        Ok(Allowed::Ask(share.max(1.0 / SAMPLE as f64), checker))
     }
+}
+
+/// The share of a sample that passes, from as few of it as tell.
+fn share_of(checker: &mut Checker<'_>, sample: &[Row]) -> Attempt<f64> {
+    let mut passed = 0;
+    // In an order that goes over all of it from the start, because what passes may be old or new.
+    let order = (0..SAMPLE as u32).map(|i| (i.reverse_bits() >> (u32::BITS - SAMPLE.ilog2())) as usize);
+    for (before, row) in order.filter_map(|place| sample.get(place)).enumerate() {
+        passed += usize::from(checker.accepts(*row)?);
+        if passed == TELLING {
+            return Ok((TELLING - 1) as f64 / before as f64);
+        }
+    }
+    Ok(passed as f64 / sample.len().max(1) as f64)
 }
 
 fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
@@ -178,12 +195,12 @@ fn stored_vector(snapshot: &Connection, row: Row) -> Attempt<Vec<f32>> {
     Ok(vector.optional()?.unwrap_or_default())
 }
 
-/// Memories whose cosines stand for all.
-const SAMPLED_COSINES: usize = 1_000;
 /// Memories of a scan looked at together.
 const BLOCK: usize = 512;
+/// Where one of so many or more passes, all codes are read: gaps would cost more than they save.
+const DENSE: usize = 3;
 /// How many memories ahead of the one in hand are asked for.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 /// Approximate score, and what has it.
 type Near = (f32, (Row, Place));
 
@@ -197,17 +214,17 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run(&self, scope: &Scope, allowed: Allowed) -> Attempt<Option<Vec<Hit>>> {
+    fn run(&self, scope: &Scope, allowed: Allowed<'_>) -> Attempt<Option<Vec<Hit>>> {
         match allowed {
-            Allowed::Everything => Ok(self.exact(&self.scan(self.k, |_| true))),
-            Allowed::Kept(rows) => Ok(self.exact(&self.scan(self.k, |row| rows.contains(row)))),
+            Allowed::Everything => Ok(self.exact(&self.scan(self.k, None))),
+            Allowed::Kept(rows) => Ok(self.exact(&self.scan(self.k, Some(&rows)))),
             Allowed::Listed(listed) if listed.exact => Ok(self.exact(&self.scan_rows(&listed.rows, self.k))),
             Allowed::Listed(listed) => {
                 let list = self.scan_rows(&listed.rows, listed.rows.len());
                 let passed = self.passed(&list, &mut Checker::new(self.snapshot, scope)?, true)?;
                 Ok(self.exact(&passed.unwrap_or_default()))
             }
-            Allowed::Ask(share) => self.ask(scope, share),
+            Allowed::Ask(share, checker) => self.ask(scope, share, checker),
         }
     }
 
@@ -215,30 +232,32 @@ impl Search<'_> {
         Shortlist::new(want, error_margin(&self.codes, self.bank.widest_scale()))
     }
 
-    /// The best `want` of those that pass by approximate score, and those too close to call.
-    fn scan(&self, want: usize, passes: impl Fn(Row) -> bool) -> Vec<Near> {
+    /// The best `want` by approximate score, and those too close to call; with `only`, of these rows.
+    fn scan(&self, want: usize, only: Option<&RowSet>) -> Vec<Near> {
         let mut list = self.shortlist(want);
-        // Who passes is found out for a block at a time, without a branch: the processor then reads ahead.
-        let mut passing = [0; BLOCK];
+        let mut look_at = |entries: &Entries<'_>, part: u32, at: usize| {
+            let score = self.approximate(entries, at);
+            let (row, place) = (Row(entries.rows[at]), Place { part, at: at as u32 });
+            if score >= list.floor() && only.is_none_or(|only| only.contains(row)) && !self.bank.is_dead(place) {
+                list.push(score, (row, place));
+            }
+        };
+        let mut space = [0; BLOCK];
         for (part, entries) in self.bank.views() {
             for from in (0..entries.rows.len()).step_by(BLOCK) {
-                let mut count = 0;
-                for (at, row) in entries.rows.iter().enumerate().skip(from).take(BLOCK) {
-                    passing[count] = at;
-                    count += usize::from(passes(Row(*row)));
-                }
-                for (i, &at) in passing[..count].iter().enumerate() {
-                    // Where all pass the processor sees by itself what comes next.
-                    if count < BLOCK
-                        && let Some(&ahead) = passing[..count].get(i + AHEAD)
-                    {
-                        prefetch(entries.codes_of(ahead));
+                let block = from..entries.rows.len().min(from + BLOCK);
+                let sparse = only.map(|only| places_in(only, entries.rows, block.clone(), &mut space));
+                match sparse.filter(|places| places.len() * DENSE < block.len()) {
+                    Some(places) => {
+                        for (i, &at) in places.iter().enumerate() {
+                            if let Some(&ahead) = places.get(i + AHEAD) {
+                                prefetch(entries.codes_of(ahead));
+                            }
+                            look_at(&entries, part, at);
+                        }
                     }
-                    let score = self.approximate(&entries, at);
-                    let place = Place { part, at: at as u32 };
-                    if score >= list.floor() && !self.bank.is_dead(place) {
-                        list.push(score, (Row(entries.rows[at]), place));
-                    }
+                    // Without gaps the processor sees by itself what comes next.
+                    None => block.for_each(|at| look_at(&entries, part, at)),
                 }
             }
         }
@@ -261,12 +280,11 @@ impl Search<'_> {
     }
 
     /// Goes down the list of all and asks of each whether it is in the scope; lists the scope if that gets long.
-    fn ask(&self, scope: &Scope, share: f64) -> Attempt<Option<Vec<Hit>>> {
-        let mut checker = Checker::new(self.snapshot, scope)?;
+    fn ask(&self, scope: &Scope, share: f64, mut checker: Checker<'_>) -> Attempt<Option<Vec<Hit>>> {
         // Generous, because a second pass costs more than a long list.
         let mut want = ((self.k as f64 / share) * 3.0) as usize + 256;
         while want <= MOST_ASKED.max(2 * self.k) {
-            let list = self.scan(want, |_| true);
+            let list = self.scan(want, None);
             let complete = list.len() >= self.bank.len();
             if let Some(passed) = self.passed(&list, &mut checker, complete)? {
                 return Ok(self.exact(&passed));
@@ -302,6 +320,16 @@ impl Search<'_> {
         hits.truncate(self.k);
         Some(hits)
     }
+}
+
+/// Where in `block` the rows of the set are. There is no branch, so that the processor reads ahead.
+fn places_in<'s>(set: &RowSet, rows: &[i64], block: Range<usize>, space: &'s mut [usize; BLOCK]) -> &'s [usize] {
+    let mut count = 0;
+    for at in block {
+        space[count] = at;
+        count += usize::from(set.contains(Row(rows[at])));
+    }
+    &space[..count]
 }
 
 /// Order of results.

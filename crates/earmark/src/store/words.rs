@@ -53,7 +53,7 @@ impl Store {
                     let list = scores.best_of(&listed.rows, listed.rows.len());
                     passed(list, &mut Checker::new(snapshot, scope)?, k)?
                 }
-                Allowed::Ask(_) => ask(snapshot, &scores, scope, k)?,
+                Allowed::Ask(_, checker) => ask(snapshot, &scores, scope, checker, k)?,
             };
             found.scores = scores;
             Ok(found)
@@ -125,8 +125,13 @@ fn score_all(store: &Store, connection: &Connection, terms: &[Term], collection:
 }
 
 /// Goes down the list and asks of each memory whether it is in the scope.
-fn ask(connection: &Connection, scores: &Scores, scope: &Scope, k: usize) -> Attempt<Vec<Hit>> {
-    let mut checker = Checker::new(connection, scope)?;
+fn ask(
+    connection: &Connection,
+    scores: &Scores,
+    scope: &Scope,
+    mut checker: Checker<'_>,
+    k: usize,
+) -> Attempt<Vec<Hit>> {
     let mut want = 4 * k + 256;
     while want <= MOST_ASKED.max(2 * k) {
         let list = scores.best(want, |_| true);

@@ -195,6 +195,7 @@ fn check_scopes(store: &Store, seed: usize) {
         json!({"user_id": "u3"}),
         json!({"kind": "odd"}),
         json!({"n": {"lt": 40}}),
+        json!({"n": {"lt": 1_500}}),
         json!({"tenth": true}),
         json!({"NOT": {"kind": "odd"}}),
         json!({"AND": [{"kind": "odd"}, {"tenth": true}]}),
@@ -209,6 +210,27 @@ fn check_scopes(store: &Store, seed: usize) {
             assert_eq!(store.search(&query, k, &scope).unwrap(), brute_force(&stored, &query, k, &scope), "{filter}");
         }
     }
+}
+
+#[test]
+fn moments_of_cosines_follow_every_change() {
+    let fresh = large(40);
+    let query = encode("query");
+    let check = || {
+        let everything = fresh.store.search(&query, 100, &Scope::default()).unwrap();
+        let (count, cosines) = (everything.len() as f64, everything.iter().map(|hit| f64::from(hit.score)));
+        let mean = cosines.clone().sum::<f64>() / count;
+        let variance = cosines.map(|cosine| (cosine - mean).powi(2)).sum::<f64>() / count;
+        let moments = fresh.store.cosine_moments(&query).unwrap();
+        assert!((f64::from(moments.mean) - mean).abs() < 1e-6, "{moments:?}, expected {mean}");
+        assert!((f64::from(moments.deviation) - variance.sqrt()).abs() < 1e-6, "{moments:?}, expected {variance}");
+    };
+    check();
+    fresh.store.insert(vec![item(NewMemory::new("query"))]).unwrap();
+    check();
+    let ids: Vec<String> = all(&fresh.store).into_iter().map(|(_, memory)| memory.id).collect();
+    fresh.store.forget(What::Ids(&ids[30..])).unwrap();
+    check();
 }
 
 #[test]
