@@ -50,11 +50,17 @@ pub struct WordScore {
 }
 
 impl WordScore {
-    /// Adds what the `place`-th word of the question is worth for this text.
-    pub(crate) fn add(&mut self, place: usize, bm25: f32, rarity: f32) {
+    /// The bit of the `place`-th word of the question.
+    pub(crate) fn bit(place: usize) -> u32 {
+        u32::try_from(place).ok().and_then(|place| 1u32.checked_shl(place)).unwrap_or(0)
+    }
+
+    /// Adds what the word with this [`bit`](WordScore::bit) is worth for this text.
+    #[inline]
+    pub(crate) fn add(&mut self, bit: u32, bm25: f32, rarity: f32) {
         self.bm25 += bm25;
         self.rare += bm25 * rarity;
-        self.shared |= u32::try_from(place).ok().and_then(|place| 1u32.checked_shl(place)).unwrap_or(0);
+        self.shared |= bit;
     }
 }
 
@@ -69,7 +75,8 @@ pub fn coverage(weights: &[f32], shared: u32) -> f32 {
 pub fn score_text(terms: impl IntoIterator<Item = (u64, u32)>, length: u32, collection: Collection) -> WordScore {
     let mut score = WordScore::default();
     for (place, (texts, frequency)) in terms.into_iter().enumerate().filter(|(_, (_, frequency))| *frequency > 0) {
-        score.add(place, bm25(idf(collection, texts), frequency, length, collection), rarity(collection, texts));
+        let bm25 = bm25(idf(collection, texts), frequency, length, collection);
+        score.add(WordScore::bit(place), bm25, rarity(collection, texts));
     }
     score
 }

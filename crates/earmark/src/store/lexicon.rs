@@ -172,7 +172,7 @@ fn rewrite(
 ) -> Attempt<()> {
     let mut entries = Vec::new();
     if let Some((base, bytes)) = &block {
-        postings::decode(*base, bytes, |posting| entries.push(posting));
+        postings::decode(*base, bytes, &mut |posting| entries.push(posting));
     }
     entries.retain(|posting| remove.binary_search(&posting.row).is_err());
     entries.extend(add);

@@ -34,14 +34,20 @@ pub(crate) fn size(before: i64, posting: Posting) -> usize {
 }
 
 /// Calls `visit` for each posting of a block; `false` if the bytes do not end where a posting ends.
-pub(crate) fn decode(base: i64, mut bytes: &[u8], mut visit: impl FnMut(Posting)) -> bool {
+#[inline]
+pub(crate) fn decode(base: i64, mut bytes: &[u8], visit: &mut impl FnMut(Posting)) -> bool {
     let mut row = base;
     while !bytes.is_empty() {
-        let (Some(step), Some(frequency), Some(length)) =
-            (take_varint(&mut bytes), take_varint(&mut bytes), take_varint(&mut bytes))
-        else {
-            return false;
+        let numbers = match bytes {
+            // Most numbers have one byte.
+            [step, frequency, length, rest @ ..] if (step | frequency | length) < 0x80 => {
+                let numbers = [step, frequency, length].map(|byte| Some(u64::from(*byte)));
+                bytes = rest;
+                numbers
+            }
+            _ => std::array::from_fn(|_| take_varint(&mut bytes)),
         };
+        let [Some(step), Some(frequency), Some(length)] = numbers else { return false };
         row = row.wrapping_add(step as i64);
         visit(Posting { row, frequency: frequency as u32, length: length as u32 });
     }
@@ -58,6 +64,7 @@ pub(crate) fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Takes one number off the front; `None` if the bytes end within it or it has more than 64 bits.
+#[inline]
 pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -81,11 +88,11 @@ mod tests {
             (0..500).map(|i| Posting { row: 7 + i * i, frequency: 1 + i as u32 % 3, length: i as u32 * 999 }).collect();
         let bytes = encode(7, &postings);
         let mut back = Vec::new();
-        assert!(decode(7, &bytes, |posting| back.push(posting)));
+        assert!(decode(7, &bytes, &mut |posting| back.push(posting)));
         assert_eq!(back, postings);
         let sizes: usize = postings.windows(2).map(|pair| size(pair[0].row, pair[1])).sum();
         assert_eq!(sizes + size(7, postings[0]), bytes.len());
-        assert!(!decode(7, &bytes[..bytes.len() - 1], |_| ()));
+        assert!(!decode(7, &bytes[..bytes.len() - 1], &mut |_| ()));
     }
 
     #[test]

@@ -21,6 +21,8 @@ const MOST_SCORED: usize = 32;
 /// Postings read for one query, as a multiple of the number of memories, and at least so many.
 const BUDGET_PER_MEMORY: u64 = 2;
 const LEAST_BUDGET: u64 = 50_000;
+/// Words of a text below which what a word is worth that it has once is looked up instead of computed.
+const SHORT: u32 = 256;
 /// Longest list to ask one by one before the whole scope is listed instead.
 const MOST_ASKED: usize = 8_192;
 
@@ -113,9 +115,14 @@ fn score_all(store: &Store, connection: &Connection, terms: &[Term], collection:
     let mut scores = Scores::default();
     for (place, term) in terms.iter().enumerate() {
         let (idf, rarity) = (idf(collection, term.texts), rarity(collection, term.texts));
+        let (bit, worth) = (WordScore::bit(place), |frequency, length| bm25(idf, frequency, length, collection));
+        let once: Vec<f32> = (0..SHORT).map(|length| worth(1, length)).collect();
         let whole = lexicon::for_each_posting(connection, term.id, |posting| {
-            let bm25 = bm25(idf, posting.frequency, posting.length, collection);
-            scores.of_mut(posting.row).add(place, bm25, rarity);
+            let bm25 = match once.get(posting.length as usize) {
+                Some(&known) if posting.frequency == 1 => known,
+                _ => worth(posting.frequency, posting.length),
+            };
+            scores.of_mut(posting.row).add(bit, bm25, rarity);
         })?;
         if !whole {
             return Err(store.database.corrupt("the word index does not hold together").into());
@@ -167,9 +174,11 @@ pub(crate) struct Scores {
     open: Option<(i64, Vec<WordScore>)>,
 }
 
+/// A multiple of four.
 const PAGE: i64 = 4_096;
 
 impl Scores {
+    #[inline]
     fn of_mut(&mut self, row: i64) -> &mut WordScore {
         let page = row.div_euclid(PAGE);
         if self.open.as_ref().is_none_or(|(open, _)| *open != page) {
@@ -201,22 +210,20 @@ impl Scores {
 
     /// Of BM25 and of [`WordScore::rare`] over all memories; those without a shared word count as 0.
     fn moments(&self, collection: Collection) -> [Moments; 2] {
-        let mut sums = [[0.0; 2]; 2];
-        for score in self.pages().flat_map(|(_, scores)| scores) {
-            for (sums, x) in sums.iter_mut().zip([score.bm25, score.rare].map(f64::from)) {
-                sums[0] += x;
-                sums[1] += x * x;
+        // Four sums side by side, because one addition would wait for the one before.
+        let mut lanes = [[0.0; 4]; 4];
+        for (_, scores) in self.pages() {
+            for four in scores.as_chunks::<4>().0 {
+                for (sums, score) in lanes.iter_mut().zip(four) {
+                    let [x, y] = [score.bm25, score.rare].map(f64::from);
+                    for (sum, value) in sums.iter_mut().zip([x, x * x, y, y * y]) {
+                        *sum += value;
+                    }
+                }
             }
         }
-        sums.map(|[sum, squares]| Moments::of_sums(sum, squares, collection.texts))
-    }
-
-    /// Every memory that shares a word, by row, with its BM25.
-    fn found(&self) -> impl Iterator<Item = (Row, f32)> {
-        self.pages().flat_map(|(number, scores)| {
-            let rows = scores.iter().enumerate().filter(|(_, score)| score.bm25 > 0.0);
-            rows.map(move |(at, score)| (Row(number * PAGE + at as i64), score.bm25))
-        })
+        let sum = |i: usize| lanes.iter().map(|sums| sums[i]).sum();
+        [(0, 1), (2, 3)].map(|(x, squares)| Moments::of_sums(sum(x), sum(squares), collection.texts))
     }
 
     fn pages(&self) -> impl Iterator<Item = (i64, &Vec<WordScore>)> {
@@ -226,7 +233,14 @@ impl Scores {
     /// The best `k` of those that pass.
     fn best(&self, k: usize, passes: impl Fn(Row) -> bool) -> Vec<Hit> {
         let mut list = Shortlist::new(k, 0.0);
-        self.found().filter(|(row, _)| passes(*row)).for_each(|(row, score)| list.push(score, row));
+        for (number, scores) in self.pages() {
+            for (at, score) in scores.iter().enumerate() {
+                let row = Row(number * PAGE + at as i64);
+                if score.bm25 >= list.floor().max(f32::MIN_POSITIVE) && passes(row) {
+                    list.push(score.bm25, row);
+                }
+            }
+        }
         hits(list, k)
     }
 
