@@ -38,6 +38,7 @@ pub mod random;
 pub mod recall;
 mod record;
 pub mod store;
+mod threads;
 mod time;
 pub mod vector;
 

@@ -9,6 +9,8 @@ use ndarray::Array2;
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 use rayon::prelude::*;
 
+use crate::threads::shared;
+
 /// Rows of a tile: with two vectors each they fill the registers.
 const TILE: usize = 6;
 /// Vectors in a row of a panel.
@@ -107,7 +109,7 @@ pub(crate) fn residual(weights: &Array2<f32>, rows: Array2<f32>) -> Array2<f32> 
     let (Some(weights), Some(slice)) = (weights.as_slice(), rows.as_slice()) else { return rows };
     let panels = Panels::of_transposed(slice, d, arch.dispatch(PanelWidth));
     let block = |weights| arch.dispatch(Transformed { weights, panels: &panels });
-    let blocks: Vec<Vec<f32>> = weights.par_chunks((BLOCK * d).max(1)).map(block).collect();
+    let blocks: Vec<Vec<f32>> = shared(|| weights.par_chunks((BLOCK * d).max(1)).map(block).collect());
     for (row, mut line) in rows.rows_mut().into_iter().enumerate() {
         let Some(line) = line.as_slice_mut() else { continue };
         for (line, block) in line.chunks_mut(BLOCK).zip(&blocks) {
@@ -207,13 +209,15 @@ pub(crate) fn consume_gradient(
         gradient.resize(weights.len(), 0.0);
         arch.dispatch(Block { at, weights, states, left: &left, right: &right, gradient, consumer });
     };
-    if first.len() == weights.len() && second.len() == weights.len() {
-        let states = first.par_chunks_mut(block).zip(second.par_chunks_mut(block)).map(|(a, b)| [a, b]);
-        weights.par_chunks_mut(block).zip(states).enumerate().for_each_init(Vec::new, work);
-    } else {
-        let without = weights.par_chunks_mut(block).map(|weights| (weights, Default::default()));
-        without.enumerate().for_each_init(Vec::new, work);
-    }
+    shared(|| {
+        if first.len() == weights.len() && second.len() == weights.len() {
+            let states = first.par_chunks_mut(block).zip(second.par_chunks_mut(block)).map(|(a, b)| [a, b]);
+            weights.par_chunks_mut(block).zip(states).enumerate().for_each_init(Vec::new, work);
+        } else {
+            let without = weights.par_chunks_mut(block).map(|weights| (weights, Default::default()));
+            without.enumerate().for_each_init(Vec::new, work);
+        }
+    });
 }
 
 struct Block<'a, C> {

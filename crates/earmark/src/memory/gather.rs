@@ -10,13 +10,14 @@ use super::{
     learning::{Learned, features_of},
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     learn::{PastQuestion, hindsight},
     lexical::{WordScore, coverage},
     params::Recipe,
     recall::{AROUND, Corpus, Evidence, Facts, Pool, Question, features, fused_score, top_k},
     record::{Memory, Scope},
     store::{Hit, Neighbours, Row, Store, StoredRecall, WordHits},
+    threads::at_once,
 };
 
 /// The candidates of one question. All lists are parallel; a place in them is a [`Candidate`](crate::recall::Candidate).
@@ -153,7 +154,8 @@ impl Namespace {
         let (dense, known) = self.search_arms(question, query, scope, 2 * wanted)?;
         let rows = known.shortlist(&dense, wanted);
         let (left, right) = rows.split_at(rows.len() / 2);
-        let (mut found, others) = at_once(|| known.look_at(left), || known.look_at(right))?;
+        let (left, right) = at_once(|| known.look_at(left), || known.look_at(right));
+        let (mut found, others) = (left?, right?);
         found.extend(others);
         let gathered = Gathered::new(query, found)?;
         self.with_features(gathered, &known, learned)
@@ -167,16 +169,17 @@ impl Namespace {
         scope: &Scope,
         k: usize,
     ) -> Result<(Vec<Hit>, Known<'a>)> {
-        let (hits, (words, corpus, cosines)) = at_once(
+        let (hits, words) = at_once(
             || self.store.search(query, k, scope),
             || {
                 let words = self.store.search_words(question, k, scope)?;
                 let corpus = self.corpus(query, &words)?;
                 let rows: Vec<Row> = words.hits.iter().map(|hit| hit.row).collect();
                 let cosines = self.store.cosines(query, &rows)?;
-                Ok((words, corpus, rows.into_iter().zip(cosines)))
+                Ok::<_, Error>((words, corpus, rows.into_iter().zip(cosines)))
             },
-        )?;
+        );
+        let (hits, (words, corpus, cosines)) = (hits?, words?);
         let dense = hits.iter().map(|hit| (hit.row, hit.score)).chain(cosines).collect();
         let known = Known { store: &self.store, query, asked: Question::read(question), dense, words, corpus };
         Ok((hits, known))
@@ -235,16 +238,6 @@ impl Namespace {
         let vectors = self.store.vectors(&rows)?;
         Ok(rows.iter().map(|row| row.0).zip(vectors).filter(|(_, vector)| !vector.is_empty()).collect())
     }
-}
-
-/// Runs the second on another thread beside the first.
-fn at_once<A, B: Send>(first: impl FnOnce() -> Result<A>, second: impl FnOnce() -> Result<B> + Send) -> Result<(A, B)> {
-    let mut other = None;
-    let one = rayon::in_place_scope(|scope| {
-        scope.spawn(|_| other = Some(second()));
-        first()
-    })?;
-    Ok((one, other.unwrap_or_else(|| unreachable!("the scope waits for it"))?))
 }
 
 /// Rows of both arms, each once, the arms taking turns.

@@ -22,6 +22,7 @@ use crate::{
     random::Seeded,
     recall::{Adapter, Candidate, Closed, Label, PAST_FEATURES, Pool, Ranking, Round, STATIC_WEIGHTS, Turn},
     store::{self, Counts, Row, Store, StoredLearned, StoredRecall},
+    threads::is_pooled,
 };
 
 /// Past questions that the feedback memory and the refits look at; the oldest leave.
@@ -63,6 +64,15 @@ impl Namespace {
     /// # Errors
     /// Storage errors; then nothing was learned.
     pub fn learn(&self) -> Result<i64> {
+        if !is_pooled() {
+            return self.learn_here();
+        }
+        // It may hold no lock there while it waits for other threads.
+        std::thread::scope(|threads| threads.spawn(|| self.learn_here()).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn learn_here(&self) -> Result<i64> {
         let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let from = self.current()?;

@@ -1,6 +1,7 @@
 //! What is asked for is found, and only as much as was asked for.
 
 use earmark::{Explore, Feedback, Namespace, Params, RecallRequest, Recipe};
+use rayon::prelude::*;
 
 use super::{Home, UNRELATED, ask, contents, first, store};
 
@@ -55,6 +56,25 @@ fn short_words_of_every_script_are_found() {
         let recall = ask(&namespace, query, 3);
         let found = recall.results.iter().find(|r| r.memory.content == expected);
         assert!(found.is_some_and(|r| r.scores.lexical > 0.0), "{query}: {:?}", contents(&recall));
+    }
+}
+
+#[test]
+fn many_recalls_and_feedbacks_at_once_from_threads_and_from_a_pool() {
+    for home in [Home::new(), Home::paper()] {
+        let namespace = home.namespace();
+        store(&namespace, &UNRELATED);
+        let check = |i: usize| {
+            let recall = ask(&namespace, UNRELATED[i % UNRELATED.len()], 5);
+            let useful = Feedback { useful: vec![recall.results[0].memory.id.clone()], ..Default::default() };
+            assert!(namespace.feedback(&recall.recall_id, &useful).unwrap().closed);
+        };
+        std::thread::scope(|scope| {
+            let check = &check;
+            (0..8).for_each(|i| drop(scope.spawn(move || (i..40).step_by(8).for_each(check))));
+            (0..40).into_par_iter().for_each(check);
+        });
+        assert_eq!(namespace.learning().unwrap().experiences, 80);
     }
 }
 
