@@ -4,7 +4,7 @@
 //! waits for that pool. A caller that is a thread of some pool stays in it, and must hold no lock meanwhile: while it
 //! waits it takes up other work of that pool.
 
-use std::sync::OnceLock;
+use std::{process, sync::OnceLock};
 
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 
@@ -39,8 +39,13 @@ fn in_scope<'s, T>(work: impl FnOnce(&Scope<'s>) -> T) -> T {
     }
 }
 
-/// `None` for a thread of a pool, and where the system gives no more threads.
+/// `None` for a thread of a pool, where the system gives no more threads, and in a fork of the process, which has none
+/// of its threads.
 fn own() -> Option<&'static ThreadPool> {
-    static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    if is_pooled() { None } else { POOL.get_or_init(|| ThreadPoolBuilder::new().build().ok()).as_ref() }
+    static POOL: OnceLock<(u32, Option<ThreadPool>)> = OnceLock::new();
+    if is_pooled() {
+        return None;
+    }
+    let (process, pool) = POOL.get_or_init(|| (process::id(), ThreadPoolBuilder::new().build().ok()));
+    pool.as_ref().filter(|_| *process == process::id())
 }
