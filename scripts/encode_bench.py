@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Sentences per second of the Rust encoder against onnxruntime: same weights (f32), texts, threads and padding.
+"""Sentences per second of the Rust encoder against onnxruntime: same weights, texts, threads and padding.
 
     pip install onnxruntime==1.32.0 tokenizers numpy
     scripts/export_onnx.py models/all-MiniLM-L6-v2
     cargo build --release -p earmark --example encode_bench
     scripts/encode_bench.py models/all-MiniLM-L6-v2 [--batch 32 1] [--threads 1] [--rounds 15]
 
-Tokenising, mean pooling and normalisation are part of both sides. All texts have the same length, so neither side
-pads. The two sides take turns; each round gives one ratio by wall time and one by the CPU time of the process, and
-the medians are printed.
+onnxruntime multiplies f32. The Rust encoder does so in one process, and what it does by itself in another: bfloat16
+where the processor has an instruction for it. Tokenising, mean pooling and normalisation are part of all sides. All
+texts have the same length, so none pads. The sides take turns; each round gives one ratio to onnxruntime by wall
+time and one by the CPU time of the process, and the medians are printed.
 """
 
 import argparse
 import json
 import os
 import random
-import statistics
 import subprocess
 import tempfile
 import time
@@ -69,11 +69,11 @@ class Onnx:
 
 
 class Rust:
-    def __init__(self, folder, texts, threads, program):
+    def __init__(self, folder, texts, threads, program, precision):
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
             json.dump(texts, file)
         self.process = subprocess.Popen(
-            [program, str(folder), file.name, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [program, str(folder), file.name, str(threads), *precision], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def cpu(self):
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
@@ -102,26 +102,32 @@ def main():
     tokenizer.enable_truncation(256)
     texts = make_texts(tokenizer, arguments.texts)
     onnx = Onnx(arguments.folder, tokenizer, arguments.threads)
-    rust = Rust(arguments.folder, texts, arguments.threads, arguments.program)
+    rust = {
+        name: Rust(arguments.folder, texts, arguments.threads, arguments.program, precision)
+        for name, precision in [("earmark f32", ["f32"]), ("earmark", [])]
+    }
     for size in arguments.batch:
-        onnx.run(texts, size), rust.run(size)
-        rows = []
-        for _ in range(arguments.rounds):
-            rows.append((*onnx.run(texts, size), *rust.run(size)))
-        report(arguments, size, np.array(rows))
-    rust.process.stdin.close()
+        sides = {"onnxruntime": lambda: onnx.run(texts, size), **{
+            name: lambda side=side: side.run(size) for name, side in rust.items()}}
+        for run in sides.values():
+            run()
+        # Rounds x sides x (wall, CPU).
+        report(arguments, size, list(sides), np.array(
+            [[run() for run in sides.values()] for _ in range(arguments.rounds)]))
+    for side in rust.values():
+        side.process.stdin.close()
 
 
-def report(arguments, size, rows):
-    speeds = arguments.texts / np.median(rows, axis=0)
-    best = arguments.texts / rows.min(axis=0)
+def report(arguments, size, names, times):
+    speeds, best = arguments.texts / np.median(times, axis=0), arguments.texts / times.min(axis=0)
+    ratios = np.median(times[:, :1] / times, axis=0)
     print(json.dumps({
-        "model": arguments.folder.name, "batch": size, "threads": arguments.threads, "rounds": len(rows),
-        "onnxruntime": {"per_wall_s": round(speeds[0], 1), "per_cpu_s": round(speeds[1], 1), "best": round(best[0], 1)},
-        "earmark": {"per_wall_s": round(speeds[2], 1), "per_cpu_s": round(speeds[3], 1), "best": round(best[2], 1)},
-        "ratio_wall": round(statistics.median(rows[:, 0] / rows[:, 2]), 3),
-        "ratio_cpu": round(statistics.median(rows[:, 1] / rows[:, 3]), 3),
-    }))
+        "model": arguments.folder.name, "batch": size, "threads": arguments.threads, "rounds": len(times),
+        **{name: {
+            "per_wall_s": round(speed[0], 1), "per_cpu_s": round(speed[1], 1), "best": round(top[0], 1),
+            "ratio_wall": round(ratio[0], 3), "ratio_cpu": round(ratio[1], 3),
+        } for name, speed, top, ratio in zip(names, speeds, best, ratios)},
+    }), flush=True)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,12 @@ pub(crate) fn load_encoder(config: &EncoderConfig) -> Result<Arc<dyn Encoder>> {
         Some(url) => remote(url, config),
         None => {
             let (query_prefix, memory_prefix) = (config.query_prefix.clone(), config.memory_prefix.clone());
-            let options = LocalOptions { threads: config.threads, query_prefix, memory_prefix };
+            let options = LocalOptions {
+                threads: config.threads,
+                query_prefix,
+                memory_prefix,
+                full_precision: config.full_precision,
+            };
             Ok(Arc::from(open_local(config.model.as_deref().unwrap_or(DEFAULT_ENCODER), &options)?))
         }
     }

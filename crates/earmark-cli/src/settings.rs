@@ -93,6 +93,8 @@ pub(crate) struct EncoderConfig {
     pub(crate) memory_prefix: Option<String>,
     /// Threads of a local encoder; all cores if not set.
     pub(crate) threads: Option<usize>,
+    /// Have a local encoder multiply f32 where the processor would be faster with bfloat16.
+    pub(crate) full_precision: bool,
 }
 
 /// What a command runs with.

@@ -22,7 +22,7 @@ fn weights(name: &str) -> Option<PathBuf> {
 }
 
 fn local(name: &str, threads: usize) -> Option<Local> {
-    let options = LocalOptions { threads: Some(threads), ..LocalOptions::default() };
+    let options = LocalOptions { threads: Some(threads), full_precision: true, ..LocalOptions::default() };
     weights(name).map(|folder| Local::open(folder.to_str().unwrap(), &options).unwrap())
 }
 
@@ -61,6 +61,28 @@ fn minilm_equals_sentence_transformers() {
 #[test]
 fn mpnet_equals_sentence_transformers() {
     check_golden("all-mpnet-base-v2");
+}
+
+/// On a processor without the instruction both are the same.
+fn check_bf16(name: &str) {
+    let (Some(full), Some(folder)) = (local(name, 2), weights(name)) else { return };
+    let options = LocalOptions { threads: Some(2), ..LocalOptions::default() };
+    let rounded = Local::open(folder.to_str().unwrap(), &options).unwrap();
+    let texts = golden_texts();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let vectors = rounded.encode(&texts, Side::Memory).unwrap();
+    for ((text, vector), full) in texts.iter().zip(&vectors).zip(full.encode(&texts, Side::Memory).unwrap()) {
+        let cosine = vector::cosine(vector, &full);
+        println!("{name}: cosine {cosine}");
+        assert!(cosine >= 0.9999, "{name}: cosine {cosine} for `{}`", text.chars().take(40).collect::<String>());
+        assert_eq!(&rounded.encode(&[text], Side::Memory).unwrap()[0], vector, "alone: {text}");
+    }
+}
+
+#[test]
+fn bf16_stays_near_full_precision() {
+    check_bf16("all-MiniLM-L6-v2");
+    check_bf16("all-mpnet-base-v2");
 }
 
 #[test]
@@ -116,7 +138,7 @@ fn wordllama_knows_words() {
 /// Folders of `scripts/tiny_models.py`: random weights, and what transformers makes of two fixed texts with them.
 fn check_tiny(name: &str) {
     let folder = Path::new(GOLDEN).join("tiny").join(name);
-    let options = LocalOptions { threads: Some(1), ..LocalOptions::default() };
+    let options = LocalOptions { threads: Some(1), full_precision: true, ..LocalOptions::default() };
     let encoder = Local::from_folder(name, &folder, &options).unwrap();
     let vectors = encoder.encode(&["the key hangs here", "key"], Side::Memory).unwrap().concat();
     let expected = floats(folder.join("expected.f32").to_str().unwrap());

@@ -40,7 +40,7 @@ fn every_setting_can_stand_in_the_file() {
     let elsewhere = home.path("elsewhere");
     let other = Stub::of(bag);
     let text = format!(
-        "data_dir = {elsewhere:?}\nrecipe = \"paper\"\n[encoder]\nmodel = \"filed\"\nurl = \"{}\"\ndimension = 64\nthreads = 1\nmax_characters = 4\nquery_prefix = \"query: \"\nmemory_prefix = \"passage: \"\n",
+        "data_dir = {elsewhere:?}\nrecipe = \"paper\"\n[encoder]\nmodel = \"filed\"\nurl = \"{}\"\ndimension = 64\nthreads = 1\nfull_precision = true\nmax_characters = 4\nquery_prefix = \"query: \"\nmemory_prefix = \"passage: \"\n",
         other.base
     );
     let file = config(&home, &text);

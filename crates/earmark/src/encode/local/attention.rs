@@ -5,18 +5,20 @@ use pulp::Arch;
 use super::buffer::{Buffer, LINE};
 use super::checkpoint::{Checkpoint, Result};
 use super::elementwise::softmax;
-use super::matrix::{Matrix, Rows, Start, multiply};
+use super::matrix::{Form, Matrix, Rows, Start, multiply};
 
 /// Working space of one thread.
 pub(super) struct Space {
     keys: Matrix,
     values: Matrix,
     scores: Buffer,
+    packed: Buffer,
 }
 
 impl Space {
-    pub(super) fn new(arch: Arch) -> Self {
-        Space { keys: Matrix::empty(arch), values: Matrix::empty(arch), scores: Buffer::zeros(0) }
+    pub(super) fn new(arch: Arch, form: Form) -> Self {
+        let (keys, values) = (Matrix::empty(arch, form), Matrix::empty(arch, form));
+        Space { keys, values, scores: Buffer::zeros(0), packed: Buffer::zeros(0) }
     }
 }
 
@@ -48,16 +50,17 @@ pub(super) fn attend(
     let size = hidden / heads;
     let part = |at: usize| Rows { values: &qkv[at..], stride: qkv_stride, count };
     for head in 0..heads {
-        let Space { keys, values, scores } = &mut *space;
-        keys.set_transposed(part(hidden + head * size), size);
+        let Space { keys, values, scores, packed } = &mut *space;
+        keys.set_transposed(part(hidden + head * size), size, packed);
         values.set(part(2 * hidden + head * size), size);
         let width = keys.padded_columns();
         scores.resize(count * width);
-        multiply(arch, part(head * size), keys, Start::Zero, scores, width);
+        let queries = keys.input(part(head * size), size, packed);
+        multiply(arch, queries, keys, Start::Zero, scores, width);
         for (token, row) in scores.chunks_exact_mut(width).enumerate() {
             softmax(arch, row, count, relative.map(|bias| bias.row(head, token, width)));
         }
-        let weights = Rows { values: scores, stride: width, count };
+        let weights = values.input(Rows { values: scores, stride: width, count }, count, packed);
         multiply(arch, weights, values, Start::Zero, &mut output[head * size..], output_stride);
     }
 }
@@ -124,7 +127,7 @@ mod tests {
         let qkv = [0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0];
         let sizes = Sizes { hidden: 2, heads: 1, qkv_stride: 6, output_stride: 2 };
         let (arch, mut output) = (Arch::new(), [0.0; 4]);
-        attend(arch, sizes, None, &qkv, 2, &mut output, &mut Space::new(arch));
+        attend(arch, sizes, None, &qkv, 2, &mut output, &mut Space::new(arch, Form::Floats));
         assert_eq!(output, [2.0, 3.0, 2.0, 3.0]);
     }
 }

@@ -7,13 +7,16 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd, bytemuck};
+use pulp::{Arch, NullaryFnOnce, Simd, WithSimd, bytemuck};
 
-use super::buffer::Buffer;
+use super::bf16::Pairs;
+use super::buffer::{Buffer, LINE};
 use crate::vector::prefetch;
 
 /// Vectors in a row of a panel.
 const PANEL_VECTORS: usize = 2;
+/// Columns of a panel of the longest vectors.
+const LONGEST_PANEL: usize = PANEL_VECTORS * 16;
 /// Values of a panel that stay in the first cache level while rows pass by.
 const PANEL_BLOCK: usize = 6 * 1024;
 /// Depth that is worked off before the next: a deeper input would leave too few rows in the second cache level.
@@ -24,9 +27,36 @@ const INPUT_BLOCK: usize = 64 * 1024;
 /// sooner than it comes. More rows wait for it too seldom to give up room in the cache.
 const FEW_ROWS: usize = 96;
 
+/// What a place of a matrix, and of the input of its products, holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One value.
+    Floats,
+    /// Two values of consecutive depth, rounded.
+    Pairs(Pairs),
+}
+
+impl Form {
+    /// Pairs if this processor multiplies them and they are precise enough.
+    pub(super) fn of(arch: Arch, full_precision: bool) -> Form {
+        let lanes = arch.dispatch(PanelWidth) / PANEL_VECTORS;
+        Pairs::detect(lanes).filter(|_| !full_precision).map_or(Form::Floats, Form::Pairs)
+    }
+
+    /// Places that `depth` values take.
+    fn places(self, depth: usize) -> usize {
+        match self {
+            Form::Floats => depth,
+            Form::Pairs(_) => depth.div_ceil(2),
+        }
+    }
+}
+
 /// A matrix `[depth x columns]` in panels.
 pub(super) struct Matrix {
     values: Buffer,
+    form: Form,
+    /// In places.
     depth: usize,
     columns: usize,
     width: usize,
@@ -34,15 +64,27 @@ pub(super) struct Matrix {
 
 impl Matrix {
     /// The transpose of `weights` `[columns x depth]`, row-major: the layout of a linear layer's checkpoint.
-    pub(super) fn from_weights(arch: Arch, weights: &[f32], columns: usize, depth: usize) -> Self {
-        let mut matrix = Matrix::empty(arch);
-        matrix.set_transposed(Rows { values: weights, stride: depth, count: columns }, depth);
+    pub(super) fn from_weights(arch: Arch, form: Form, weights: &[f32], columns: usize, depth: usize) -> Self {
+        let mut matrix = Matrix::empty(arch, form);
+        let rows = Rows { values: weights, stride: depth, count: columns };
+        matrix.set_transposed(rows, depth, &mut Buffer::zeros(0));
         matrix
     }
 
     /// A matrix without values, to be set.
-    pub(super) fn empty(arch: Arch) -> Self {
-        Matrix { values: Buffer::zeros(0), depth: 0, columns: 0, width: arch.dispatch(PanelWidth) }
+    pub(super) fn empty(arch: Arch, form: Form) -> Self {
+        Matrix { values: Buffer::zeros(0), form, depth: 0, columns: 0, width: arch.dispatch(PanelWidth) }
+    }
+
+    /// The first `depth` values of each row as this matrix multiplies them; rounded ones stand in `packed`.
+    pub(super) fn input<'a>(&self, rows: Rows<'a>, depth: usize, packed: &'a mut Buffer) -> Rows<'a> {
+        let Form::Pairs(pairs) = self.form else { return rows };
+        let stride = self.form.places(depth).next_multiple_of(LINE) + LINE;
+        packed.resize(rows.count * stride);
+        for (index, words) in packed.chunks_exact_mut(stride).enumerate() {
+            pairs.pack(rows.row(index, depth), &mut words[..self.form.places(depth)]);
+        }
+        Rows { values: packed, stride, count: rows.count }
     }
 
     /// Number of columns, rounded up to whole panels.
@@ -50,8 +92,10 @@ impl Matrix {
         self.columns.next_multiple_of(self.width)
     }
 
-    /// Sets it to the transpose of the first `depth` values of each row.
-    pub(super) fn set_transposed(&mut self, rows: Rows<'_>, depth: usize) {
+    /// Sets it to the transpose of the first `depth` values of each row; `packed` is room to work in.
+    pub(super) fn set_transposed(&mut self, rows: Rows<'_>, depth: usize, packed: &mut Buffer) {
+        let rows = self.input(rows, depth, packed);
+        let depth = self.form.places(depth);
         self.resize(depth, rows.count);
         let width = self.width;
         for (index, panel) in self.values.chunks_exact_mut((depth * width).max(1)).enumerate() {
@@ -66,12 +110,19 @@ impl Matrix {
 
     /// Sets it to the first `columns` values of each row.
     pub(super) fn set(&mut self, rows: Rows<'_>, columns: usize) {
-        self.resize(rows.count, columns);
-        let width = self.width;
-        for (index, panel) in self.values.chunks_exact_mut((rows.count * width).max(1)).enumerate() {
+        let (form, width, depth) = (self.form, self.width, self.form.places(rows.count));
+        self.resize(depth, columns);
+        for (index, panel) in self.values.chunks_exact_mut((depth * width).max(1)).enumerate() {
             let used = (columns - index * width).min(width);
-            for (row, line) in panel.chunks_exact_mut(width).enumerate() {
-                line[..used].copy_from_slice(&rows.row(row, columns)[index * width..][..used]);
+            let values = |row: usize| &rows.row(row, columns)[index * width..][..used];
+            for (place, line) in panel.chunks_exact_mut(width).enumerate() {
+                match form {
+                    Form::Floats => line[..used].copy_from_slice(values(place)),
+                    Form::Pairs(pairs) if 2 * place + 1 < rows.count => {
+                        pairs.join(values(2 * place), values(2 * place + 1), line);
+                    }
+                    Form::Pairs(pairs) => pairs.join(values(2 * place), &[0.0; LONGEST_PANEL][..used], line),
+                }
                 line[used..].fill(0.0);
             }
         }
@@ -249,9 +300,10 @@ impl Product<'_> {
             *slot = &self.input.row(row + index, *whole)[depth.clone()];
         }
         let mut sums = self.load::<S, R>(simd, row, panel, depth.start == 0);
-        match next {
-            [] => accumulate::<S, R, false>(simd, &input, slice, next, &mut sums),
-            _ => accumulate::<S, R, true>(simd, &input, slice, next, &mut sums),
+        let sum = Sum { simd, input: &input, panel: slice, next, sums: &mut sums };
+        match self.matrix.form {
+            Form::Floats => accumulate(Floats, sum),
+            Form::Pairs(pairs) => pairs.run(PairSum(pairs, sum)),
         }
         self.store::<S, R>(simd, row, panel, &sums);
     }
@@ -318,16 +370,61 @@ fn store_pair<S: Simd>(simd: S, values: &mut [f32], used: usize, pair: [S::f32s;
     simd.partial_store_f32s(high, pair[1]);
 }
 
-/// `sums[i] += sum over d of input[i][d] * panel[d]`. With `FETCH`, `next` is fetched meanwhile, evenly over the
-/// loop, because the memory does not keep up with all of it at once.
-#[inline(always)]
-fn accumulate<S: Simd, const R: usize, const FETCH: bool>(
+/// What a place adds to a sum.
+trait Place: Copy {
+    fn add<S: Simd>(self, simd: S, input: S::f32s, panel: S::f32s, sum: S::f32s) -> S::f32s;
+}
+
+#[derive(Clone, Copy)]
+struct Floats;
+
+impl Place for Floats {
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, input: S::f32s, panel: S::f32s, sum: S::f32s) -> S::f32s {
+        simd.mul_add_f32s(input, panel, sum)
+    }
+}
+
+impl Place for Pairs {
+    #[inline(always)]
+    fn add<S: Simd>(self, _: S, input: S::f32s, panel: S::f32s, sum: S::f32s) -> S::f32s {
+        self.add_products::<S>(input, panel, sum)
+    }
+}
+
+/// `sums[i] += sum over d of input[i][d] * panel[d]`; `next` is fetched meanwhile.
+struct Sum<'a, S: Simd, const R: usize> {
     simd: S,
-    input: &[&[f32]; R],
-    panel: &[S::f32s],
-    next: &[S::f32s],
-    sums: &mut Sums<S, R>,
-) {
+    input: &'a [&'a [f32]; R],
+    panel: &'a [S::f32s],
+    next: &'a [S::f32s],
+    sums: &'a mut Sums<S, R>,
+}
+
+struct PairSum<'a, S: Simd, const R: usize>(Pairs, Sum<'a, S, R>);
+
+impl<S: Simd, const R: usize> NullaryFnOnce for PairSum<'_, S, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        accumulate(self.0, self.1);
+    }
+}
+
+#[inline(always)]
+fn accumulate<S: Simd, P: Place, const R: usize>(place: P, sum: Sum<'_, S, R>) {
+    match sum.next {
+        [] => accumulate_fetching::<S, P, R, false>(place, sum),
+        _ => accumulate_fetching::<S, P, R, true>(place, sum),
+    }
+}
+
+/// With `FETCH`, the next vectors are fetched evenly over the loop, because the memory does not keep up with all of
+/// them at once.
+#[inline(always)]
+fn accumulate_fetching<S: Simd, P: Place, const R: usize, const FETCH: bool>(place: P, sum: Sum<'_, S, R>) {
+    let Sum { simd, input, panel, next, sums } = sum;
     let (panel, _) = panel.as_chunks::<PANEL_VECTORS>();
     let mut next = next.chunks_exact(PANEL_VECTORS);
     let step = panel.len() / next.len().max(1);
@@ -348,8 +445,8 @@ fn accumulate<S: Simd, const R: usize, const FETCH: bool>(
         let [left, right] = panel[depth];
         for (sum, row) in local.iter_mut().zip(&rows) {
             let value = simd.splat_f32s(row[depth]);
-            sum[0] = simd.mul_add_f32s(value, left, sum[0]);
-            sum[1] = simd.mul_add_f32s(value, right, sum[1]);
+            sum[0] = place.add(simd, value, left, sum[0]);
+            sum[1] = place.add(simd, value, right, sum[1]);
         }
     }
     *sums = local;
@@ -370,14 +467,29 @@ mod tests {
             .collect()
     }
 
-    fn check(rows: usize, depth: usize, columns: usize) {
-        let arch = Arch::new();
+    /// The forms this processor has.
+    fn forms(arch: Arch) -> Vec<Form> {
+        let mut forms = vec![Form::Floats, Form::of(arch, false)];
+        forms.dedup();
+        forms
+    }
+
+    /// As a form holds it.
+    fn held(form: Form, value: f32) -> f64 {
+        match form {
+            Form::Floats => f64::from(value),
+            Form::Pairs(_) => half::bf16::from_f32(value).to_f64(),
+        }
+    }
+
+    fn check(arch: Arch, form: Form, rows: usize, depth: usize, columns: usize) {
         let (a, w) = (values(rows * depth, 1), values(columns * depth, 2));
-        let matrix = Matrix::from_weights(arch, &w, columns, depth);
+        let matrix = Matrix::from_weights(arch, form, &w, columns, depth);
         let mut bias = values(columns, 3);
         bias.resize(matrix.padded_columns(), 0.0);
         let old = values(rows * columns, 4);
-        let input = Rows { values: &a, stride: depth, count: rows };
+        let mut packed = Buffer::zeros(0);
+        let input = matrix.input(Rows { values: &a, stride: depth, count: rows }, depth, &mut packed);
         for (start, keep, add) in
             [(Start::Zero, 0.0, 0.0), (Start::Bias(&bias), 0.0, 1.0), (Start::Add(&bias), 1.0, 1.0)]
         {
@@ -386,17 +498,20 @@ mod tests {
             for (at, value) in out.iter().enumerate() {
                 let (row, column) = (at / columns, at % columns);
                 let dot: f64 =
-                    (0..depth).map(|d| f64::from(a[row * depth + d]) * f64::from(w[column * depth + d])).sum();
+                    (0..depth).map(|d| held(form, a[row * depth + d]) * held(form, w[column * depth + d])).sum();
                 let expected = dot + f64::from(keep * old[at]) + f64::from(add * bias[column]);
-                assert!((f64::from(*value) - expected).abs() < 1e-4, "[{rows}x{depth}x{columns}] {row},{column}");
+                let place = format!("{form:?} [{rows}x{depth}x{columns}] {row},{column}");
+                assert!((f64::from(*value) - expected).abs() < 1e-4, "{place}: {value} for {expected}");
             }
         }
     }
 
     #[test]
     fn product_equals_plain_sums() {
-        for (rows, depth, columns) in [(1, 1, 1), (2, 3, 5), (7, 32, 48), (13, 300, 33), (200, 70, 20), (29, 520, 64)] {
-            check(rows, depth, columns);
+        let arch = Arch::new();
+        let shapes = [(1, 1, 1), (2, 3, 5), (7, 32, 48), (13, 300, 33), (200, 70, 20), (29, 520, 64), (12, 1601, 31)];
+        for form in forms(arch) {
+            shapes.iter().for_each(|(rows, depth, columns)| check(arch, form, *rows, *depth, *columns));
         }
     }
 
@@ -404,7 +519,7 @@ mod tests {
     fn a_row_does_not_depend_on_its_neighbours() {
         let arch = Arch::new();
         let (a, w) = (values(29 * 70, 1), values(40 * 70, 2));
-        let matrix = Matrix::from_weights(arch, &w, 40, 70);
+        let matrix = Matrix::from_weights(arch, Form::Floats, &w, 40, 70);
         let mut all = vec![0.0; 29 * 40];
         multiply(arch, Rows { values: &a, stride: 70, count: 29 }, &matrix, Start::Zero, &mut all, 40);
         for row in 0..29 {
@@ -420,12 +535,16 @@ mod tests {
         let arch = Arch::new();
         let (a, w) = (values(3 * 11, 1), values(11 * 21, 2));
         let transposed: Vec<f32> = (0..21 * 11).map(|at| w[at % 11 * 21 + at / 11]).collect();
-        let mut plain = Matrix::empty(arch);
-        plain.set(Rows { values: &w, stride: 21, count: 11 }, 21);
-        let input = Rows { values: &a, stride: 11, count: 3 };
-        let (mut left, mut right) = (vec![0.0; 63], vec![0.0; 63]);
-        multiply(arch, input, &plain, Start::Zero, &mut left, 21);
-        multiply(arch, input, &Matrix::from_weights(arch, &transposed, 21, 11), Start::Zero, &mut right, 21);
-        assert_eq!(left, right);
+        for form in forms(arch) {
+            let mut plain = Matrix::empty(arch, form);
+            plain.set(Rows { values: &w, stride: 21, count: 11 }, 21);
+            let other = Matrix::from_weights(arch, form, &transposed, 21, 11);
+            let mut packed = Buffer::zeros(0);
+            let input = plain.input(Rows { values: &a, stride: 11, count: 3 }, 11, &mut packed);
+            let (mut left, mut right) = (vec![0.0; 63], vec![0.0; 63]);
+            multiply(arch, input, &plain, Start::Zero, &mut left, 21);
+            multiply(arch, input, &other, Start::Zero, &mut right, 21);
+            assert_eq!(left, right, "{form:?}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Models of the BERT family on this machine's processor.
 
 mod attention;
+mod bf16;
 mod buffer;
 mod checkpoint;
 mod config;
@@ -51,6 +52,10 @@ pub struct LocalOptions {
     pub query_prefix: Option<String>,
     /// Put before every memory, for example `passage: `; by default what the model's folder says.
     pub memory_prefix: Option<String>,
+    /// Multiply f32 even where the processor has an instruction for bfloat16 (AVX-512 BF16: AMD since Zen 4, Intel
+    /// Xeon since Sapphire Rapids). With bfloat16 a transformer is about twice as fast and takes half of the
+    /// memory, and its vectors have a cosine of 0.9999 or more with those of full precision.
+    pub full_precision: bool,
 }
 
 /// A BERT, RoBERTa or MPNet encoder that runs here.
@@ -125,7 +130,7 @@ impl Local {
     /// [`Error::Encoder`] when a file is missing or broken, or the model is of another family.
     pub fn from_folder(model: &str, folder: &Path, options: &LocalOptions) -> Result<Self> {
         let error = |reason| Error::Encoder { model: model.to_owned(), reason };
-        let (windows, transformer, mut head) = load(folder).map_err(error)?;
+        let (windows, transformer, mut head) = load(folder, options.full_precision).map_err(error)?;
         head.prefixes = head.prefixes.with(&options.query_prefix, &options.memory_prefix);
         let threads = thread_pool(options.threads).map_err(error)?;
         Ok(Local { model: model.to_owned(), windows, transformer, head, threads })
@@ -235,7 +240,7 @@ impl Encoder for Local {
     }
 }
 
-fn load(folder: &Path) -> checkpoint::Result<(Windows, Transformer, Head)> {
+fn load(folder: &Path, full_precision: bool) -> checkpoint::Result<(Windows, Transformer, Head)> {
     let config = ModelConfig::read(folder)?;
     let head = Head::read(folder, &config)?;
     let tokenizer = read_tokenizer(folder)?;
@@ -246,7 +251,7 @@ fn load(folder: &Path) -> checkpoint::Result<(Windows, Transformer, Head)> {
             "tokenizer.json has {largest} tokens, but config.json only {known}; they do not belong together"
         ));
     }
-    let transformer = Transformer::read(&Checkpoint::open(folder)?, &config, head.window)?;
+    let transformer = Transformer::read(&Checkpoint::open(folder)?, &config, head.window, full_precision)?;
     Ok((Windows::new(tokenizer, None, head.window)?, transformer, head))
 }
 

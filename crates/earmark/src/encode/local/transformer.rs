@@ -13,12 +13,13 @@ use super::buffer::{Buffer, LINE};
 use super::checkpoint::{Checkpoint, Result};
 use super::config::ModelConfig;
 use super::elementwise::{LayerNorm, gelu, layer_norm};
-use super::matrix::{Matrix, Rows, Start, multiply};
+use super::matrix::{Form, Matrix, Rows, Start, multiply};
 use super::names::Names;
 
 /// A frozen encoder.
 pub(super) struct Transformer {
     arch: Arch,
+    form: Form,
     hidden: usize,
     heads: usize,
     words: Vec<f32>,
@@ -43,6 +44,7 @@ struct Layer {
 struct Linear {
     matrix: Matrix,
     bias: Vec<f32>,
+    inputs: usize,
     outputs: usize,
 }
 
@@ -52,6 +54,8 @@ struct Scratch {
     qkv: Buffer,
     mixed: Buffer,
     inner: Buffer,
+    /// The input of a product, where the matrix wants it in another form.
+    packed: Buffer,
     attention: Space,
 }
 
@@ -68,14 +72,18 @@ fn stride_of(columns: usize) -> usize {
 }
 
 impl Transformer {
-    pub(super) fn read(file: &Checkpoint, config: &ModelConfig, window: usize) -> Result<Self> {
+    /// Without `full_precision` the weights, and what they are multiplied with, are rounded to bfloat16 if this
+    /// processor multiplies that.
+    pub(super) fn read(file: &Checkpoint, config: &ModelConfig, window: usize, full_precision: bool) -> Result<Self> {
         let (arch, names) = (Arch::new(), Names::of(file, &config.model_type)?);
+        let form = Form::of(arch, full_precision);
         let relative = |name: String| {
             let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
             RelativeBias::read(file, &name, buckets, heads, window)
         };
         Ok(Transformer {
             arch,
+            form,
             hidden: config.hidden_size,
             heads: config.num_attention_heads,
             words: file.read(&names.words(), &[config.vocab_size, config.hidden_size])?,
@@ -83,7 +91,7 @@ impl Transformer {
             embedding_norm: read_norm(file, config, &names.embedding_norm())?,
             relative: names.relative_bias().map(relative).transpose()?,
             layers: (0..config.num_hidden_layers)
-                .map(|layer| read_layer(arch, file, config, &names, layer))
+                .map(|layer| read_layer((arch, form), file, config, &names, layer))
                 .collect::<Result<_>>()?,
             spare: Mutex::default(),
         })
@@ -98,7 +106,7 @@ impl Transformer {
     /// one the rows of each product are shared out; the result is the same.
     pub(super) fn run<T>(&self, texts: &[&[u32]], threads: usize, pool: impl FnOnce(States<'_>) -> T) -> T {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut scratch = spare.unwrap_or_else(|| Scratch::new(self.arch));
+        let mut scratch = spare.unwrap_or_else(|| Scratch::new(self.arch, self.form));
         let tokens = texts.iter().map(|ids| ids.len()).sum();
         scratch.resize(tokens, self);
         self.embed(texts, &mut scratch.state);
@@ -125,33 +133,42 @@ impl Transformer {
     }
 
     fn attention(&self, layer: &Layer, texts: &[&[u32]], threads: usize, scratch: &mut Scratch) {
-        let Scratch { state, qkv, mixed, attention, .. } = scratch;
+        let Scratch { state, qkv, mixed, packed, attention, .. } = scratch;
         let (qkv_stride, stride) = (stride_of(3 * self.hidden), stride_of(self.hidden));
         let sizes = Sizes { hidden: self.hidden, heads: self.heads, qkv_stride, output_stride: stride };
-        self.linear(&layer.qkv, threads, (state, stride), false, qkv);
+        self.linear(&layer.qkv, threads, (state, stride), false, qkv, packed);
         let mut first = 0;
         for ids in texts {
             let (input, output) = (&qkv[first * qkv_stride..], &mut mixed[first * stride..]);
             attend(self.arch, sizes, self.relative.as_ref(), input, ids.len(), output, attention);
             first += ids.len();
         }
-        self.linear(&layer.mix, threads, (mixed, stride), true, state);
+        self.linear(&layer.mix, threads, (mixed, stride), true, state, packed);
         layer_norm(self.arch, state, stride, &layer.mix_norm);
     }
 
     fn feed_forward(&self, layer: &Layer, threads: usize, scratch: &mut Scratch) {
-        let Scratch { state, inner, .. } = scratch;
+        let Scratch { state, inner, packed, .. } = scratch;
         let stride = stride_of(self.hidden);
-        self.linear(&layer.up, threads, (state, stride), false, inner);
+        self.linear(&layer.up, threads, (state, stride), false, inner, packed);
         gelu(self.arch, inner);
-        self.linear(&layer.down, threads, (inner, stride_of(layer.up.outputs)), true, state);
+        self.linear(&layer.down, threads, (inner, stride_of(layer.up.outputs)), true, state, packed);
         layer_norm(self.arch, state, stride, &layer.down_norm);
     }
 
     /// `output = input * weights + bias`, or `output += ...` when `add` is set.
-    fn linear(&self, linear: &Linear, threads: usize, input: (&[f32], usize), add: bool, output: &mut [f32]) {
-        let (input, input_stride) = input;
+    fn linear(
+        &self,
+        linear: &Linear,
+        threads: usize,
+        (input, stride): (&[f32], usize),
+        add: bool,
+        output: &mut [f32],
+        packed: &mut Buffer,
+    ) {
         let output_stride = stride_of(linear.outputs);
+        let rows = Rows { values: input, stride, count: output.len() / output_stride };
+        let Rows { values: input, stride: input_stride, .. } = linear.matrix.input(rows, linear.inputs, packed);
         let start = if add { Start::Add(&linear.bias) } else { Start::Bias(&linear.bias) };
         let part = |(input, output): (&[f32], &mut [f32])| {
             let rows = Rows { values: input, stride: input_stride, count: output.len() / output_stride };
@@ -167,9 +184,10 @@ impl Transformer {
 }
 
 impl Scratch {
-    fn new(arch: Arch) -> Self {
+    fn new(arch: Arch, form: Form) -> Self {
         let empty = || Buffer::zeros(0);
-        Scratch { state: empty(), qkv: empty(), mixed: empty(), inner: empty(), attention: Space::new(arch) }
+        let (state, qkv, mixed) = (empty(), empty(), empty());
+        Scratch { state, qkv, mixed, inner: empty(), packed: empty(), attention: Space::new(arch, form) }
     }
 
     fn resize(&mut self, tokens: usize, model: &Transformer) {
@@ -201,14 +219,20 @@ fn read_norm(file: &Checkpoint, config: &ModelConfig, names: &(String, String)) 
     Ok(LayerNorm { weight, bias, epsilon: config.layer_norm_eps })
 }
 
-fn read_layer(arch: Arch, file: &Checkpoint, config: &ModelConfig, names: &Names, layer: usize) -> Result<Layer> {
+fn read_layer(
+    target: (Arch, Form),
+    file: &Checkpoint,
+    config: &ModelConfig,
+    names: &Names,
+    layer: usize,
+) -> Result<Layer> {
     let (hidden, inner) = (config.hidden_size, config.intermediate_size);
     let linear = |name: String, outputs, inputs| {
         let (weights, bias) = read_linear(file, &name, outputs, inputs)?;
-        Ok::<_, String>(Linear::new(arch, &weights, bias, inputs))
+        Ok::<_, String>(Linear::new(target, &weights, bias, inputs))
     };
     Ok(Layer {
-        qkv: read_qkv(arch, file, config, names, layer)?,
+        qkv: read_qkv(target, file, config, names, layer)?,
         mix: linear(names.mix(layer), hidden, hidden)?,
         mix_norm: read_norm(file, config, &names.mix_norm(layer))?,
         up: linear(names.up(layer), inner, hidden)?,
@@ -218,7 +242,13 @@ fn read_layer(arch: Arch, file: &Checkpoint, config: &ModelConfig, names: &Names
 }
 
 /// Queries, keys and values as one layer, the queries scaled.
-fn read_qkv(arch: Arch, file: &Checkpoint, config: &ModelConfig, names: &Names, layer: usize) -> Result<Linear> {
+fn read_qkv(
+    target: (Arch, Form),
+    file: &Checkpoint,
+    config: &ModelConfig,
+    names: &Names,
+    layer: usize,
+) -> Result<Linear> {
     let hidden = config.hidden_size;
     let scale = 1.0 / ((hidden / config.num_attention_heads) as f32).sqrt();
     let (mut weights, mut bias) = (Vec::new(), Vec::new());
@@ -227,7 +257,7 @@ fn read_qkv(arch: Arch, file: &Checkpoint, config: &ModelConfig, names: &Names, 
         weights.extend(part.iter().map(|value| value * scale));
         bias.extend(part_bias.iter().map(|value| value * scale));
     }
-    Ok(Linear::new(arch, &weights, bias, hidden))
+    Ok(Linear::new(target, &weights, bias, hidden))
 }
 
 fn read_linear(file: &Checkpoint, name: &str, outputs: usize, inputs: usize) -> Result<(Vec<f32>, Vec<f32>)> {
@@ -236,10 +266,10 @@ fn read_linear(file: &Checkpoint, name: &str, outputs: usize, inputs: usize) -> 
 }
 
 impl Linear {
-    fn new(arch: Arch, weights: &[f32], mut bias: Vec<f32>, inputs: usize) -> Self {
+    fn new((arch, form): (Arch, Form), weights: &[f32], mut bias: Vec<f32>, inputs: usize) -> Self {
         let outputs = bias.len();
-        let matrix = Matrix::from_weights(arch, weights, outputs, inputs);
+        let matrix = Matrix::from_weights(arch, form, weights, outputs, inputs);
         bias.resize(matrix.padded_columns(), 0.0);
-        Linear { matrix, bias, outputs }
+        Linear { matrix, bias, inputs, outputs }
     }
 }
