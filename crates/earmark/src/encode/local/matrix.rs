@@ -6,6 +6,7 @@
 //! rows, so a row's result does not depend on its neighbours.
 
 use std::ops::Range;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use pulp::{Arch, NullaryFnOnce, Simd, WithSimd, bytemuck};
 
@@ -447,6 +448,8 @@ fn accumulate_fetching<S: Simd, P: Place, const R: usize, const FETCH: bool>(pla
             let value = simd.splat_f32s(row[depth]);
             sum[0] = place.add(simd, value, left, sum[0]);
             sum[1] = place.add(simd, value, right, sum[1]);
+            // Keeps the compiler from reading all rows first, for which the registers do not suffice.
+            compiler_fence(Ordering::SeqCst);
         }
     }
     *sums = local;
