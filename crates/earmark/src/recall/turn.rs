@@ -62,17 +62,21 @@ impl Turn {
         }
     }
 
-    /// The slate to show a caller who labels by hand: like [`Turn::next_slate`], but what was judged is not shown again
-    /// while anything else is left.
+    /// The slate to show a caller who labels by hand. What was judged is not shown again while anything else is left:
+    /// under `default` the likeliest come first (who asks to see others sees them, so there is nothing to ask about
+    /// below them), under `paper` those of [`Turn::next_slate`].
     pub fn next_unjudged(&self, size: usize) -> Slate {
         let judged = self.judged();
-        let mut slate = self.next_slate(size);
-        let rest = match self {
-            Turn::Ear(episode) => top_slate(episode.relevance(), episode.relevance().len()),
+        let mut slate = match self {
+            Turn::Ear(episode) => {
+                let mut slate = episode.next_slate();
+                let shown = slate.candidates();
+                let rest = top_slate(episode.relevance(), episode.relevance().len());
+                slate.picks.extend(rest.picks.into_iter().filter(|pick| !shown.contains(&pick.candidate)));
+                slate
+            }
             Turn::Posterior(episode) => episode.finish(episode.log_odds().len()),
         };
-        let shown = slate.candidates();
-        slate.picks.extend(rest.picks.into_iter().filter(|pick| !shown.contains(&pick.candidate)));
         slate.picks.sort_by_key(|pick| judged.contains(&pick.candidate));
         slate.picks.truncate(size);
         slate
@@ -123,5 +127,22 @@ impl Turn {
     /// Candidates that some round has judged.
     pub fn judged(&self) -> Vec<Candidate> {
         self.rounds().iter().flat_map(|round| round.judged().map(|(c, _)| c)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::Array2;
+
+    #[test]
+    fn who_asks_for_others_sees_the_next_best() {
+        let pool = Arc::new(Pool::new(vec![1.0, 0.0], Array2::zeros((5, 2))).unwrap());
+        let mut turn = Turn::posterior(pool, vec![1.5, 1.0, 0.0, -1.0, -2.0], 1.0, &Params::default());
+        turn.observe(&turn.serve(2), &[Some(Label::NotUseful), None]);
+        let shown = |slate: Slate| slate.candidates().iter().map(|c| c.0).collect::<Vec<_>>();
+        assert_eq!(shown(turn.next_unjudged(2)), [1, 2]);
+        assert_eq!(shown(turn.next_unjudged(5)), [1, 2, 3, 4, 0], "what was judged comes last");
+        assert_eq!(shown(turn.next_slate(2)), [3, 4], "a critic is asked below what would be served");
     }
 }
