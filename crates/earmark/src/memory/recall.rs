@@ -79,7 +79,7 @@ impl Namespace {
             slate.picks.clear();
         }
         let recall_id = self.log(request, &gathered, &explored.rounds, &slate, &ranking, &learned)?;
-        let mut answer = self.answer(&recall_id, &learned, &gathered, &ranking, &slate);
+        let mut answer = self.answer(&recall_id, &learned, &gathered, &ranking, &slate, slate.len());
         answer.critic_calls = explored.calls;
         answer.warning = explored.warning;
         answer.confidence = confidence;
@@ -110,8 +110,10 @@ impl Namespace {
         let mut turn = learned.turn(params, &gathered.pool, &ranking, 1.0);
         resume(&mut turn, &recall, &gathered.rows);
         let slate = turn.next_unjudged(size);
-        self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, size))?;
-        let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate);
+        // What follows the judged ones in the ranking is not there to explore.
+        let best = size + turn.judged().len();
+        self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, best))?;
+        let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate, best);
         answer.confidence = self.confidence(&turn, &slate, &ranking)?;
         answer.took_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(answer)
@@ -194,6 +196,7 @@ impl Namespace {
         Ok(())
     }
 
+    /// What is shown; who is not among the `best` by the learned ranking is there to explore.
     fn answer(
         &self,
         recall_id: &str,
@@ -201,6 +204,7 @@ impl Namespace {
         gathered: &Gathered,
         ranking: &Ranking,
         slate: &Slate,
+        best: usize,
     ) -> Recall {
         let (base_ranks, learned_ranks) = (ranking.base_ranks(), ranking.learned_ranks());
         let results = slate.picks.iter().enumerate().map(|(place, pick)| {
@@ -210,7 +214,7 @@ impl Namespace {
                 score: pick.terms.score,
                 scores: scores(gathered, ranking, i),
                 base_rank: base_ranks[i],
-                explored: learned_ranks[i] > slate.len(),
+                explored: learned_ranks[i] > best,
                 memory: gathered.memories[i].clone(),
             }
         });
@@ -332,12 +336,12 @@ fn resume(turn: &mut Turn, recall: &StoredRecall, rows: &[Row]) {
     }
 }
 
-/// A slate as the store keeps it; explored is who is not among the best by the learned ranking.
-fn entries(slate: &Slate, ranking: &Ranking, rows: &[Row], size: usize) -> Vec<SlateEntry> {
+/// A slate as the store keeps it; explored is who is not among the `best` by the learned ranking.
+fn entries(slate: &Slate, ranking: &Ranking, rows: &[Row], best: usize) -> Vec<SlateEntry> {
     let ranks = ranking.learned_ranks();
     let entry = |pick: &crate::recall::Pick| SlateEntry {
         row: rows[pick.candidate.0],
-        explored: ranks[pick.candidate.0] > size,
+        explored: ranks[pick.candidate.0] > best,
     };
     slate.picks.iter().map(entry).collect()
 }

@@ -9,7 +9,7 @@ use super::{Home, UNRELATED, ask, store};
 
 #[test]
 fn refine_shows_others_and_feedback_closes_all_rounds() {
-    for home in [Home::new(), Home::paper()] {
+    for (home, paper) in [(Home::new(), false), (Home::paper(), true)] {
         let namespace = home.namespace();
         store(&namespace, &UNRELATED);
         let one = ask(&namespace, "who lives in the church tower", 5);
@@ -18,6 +18,7 @@ fn refine_shows_others_and_feedback_closes_all_rounds() {
             namespace.refine(&one.recall_id, &Feedback { not_useful: wrong.clone(), ..Default::default() }).unwrap();
         let fresh = two.results.iter().filter(|r| !wrong.contains(&r.memory.id)).count();
         assert!(fresh >= 4, "{fresh} of 5 are new");
+        assert!(paper || two.results.iter().all(|r| !r.explored), "the next best are not there to explore");
         let good = two.results.iter().find(|r| !wrong.contains(&r.memory.id)).unwrap().memory.id.clone();
         namespace.feedback(&one.recall_id, &Feedback { useful: vec![good], ..Default::default() }).unwrap();
         let explanation = namespace.explain(&one.recall_id).unwrap();
