@@ -110,8 +110,8 @@ impl Namespace {
         let mut turn = learned.turn(params, &gathered.pool, &ranking, 1.0);
         resume(&mut turn, &recall, &gathered.rows);
         let slate = turn.next_unjudged(size);
-        // What follows the judged ones in the ranking is not there to explore.
-        let best = size + turn.judged().len();
+        // What follows in the ranking on what was shown is not there to explore.
+        let best = size + turn.rounds().iter().map(|round| round.slate.len()).sum::<usize>();
         self.store.add_round(recall_id, &entries(&slate, &ranking, &gathered.rows, best))?;
         let mut answer = self.answer(recall_id, &learned, &gathered, &ranking, &slate, best);
         answer.confidence = self.confidence(&turn, &slate, &ranking)?;

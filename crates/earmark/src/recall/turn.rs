@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Adapter, Candidate, Episode, Label, Pool, PosteriorEpisode, Round, Slate, top_slate};
+use super::{Adapter, Candidate, Episode, Label, Pick, Pool, PosteriorEpisode, Round, Slate, top_slate};
 use crate::params::Params;
 
 /// How the candidates of one question rank, before and after learning.
@@ -62,22 +62,27 @@ impl Turn {
         }
     }
 
-    /// The slate to show a caller who labels by hand. What was judged is not shown again while anything else is left:
-    /// under `default` the likeliest come first (who asks to see others sees them, so there is nothing to ask about
-    /// below them), under `paper` those of [`Turn::next_slate`].
+    /// The slate to show a caller who labels by hand and wants to see others. What was judged is not shown again while
+    /// anything else is left. Under `default` the likeliest that were not shown come first, since who sees them needs
+    /// no critic to be asked about what lies below them; under `paper` those of [`Turn::next_slate`].
     pub fn next_unjudged(&self, size: usize) -> Slate {
         let judged = self.judged();
-        let mut slate = match self {
+        let is_judged = |pick: &Pick| judged.contains(&pick.candidate);
+        let mut slate;
+        match self {
             Turn::Ear(episode) => {
-                let mut slate = episode.next_slate();
-                let shown = slate.candidates();
+                slate = episode.next_slate();
+                let chosen = slate.candidates();
                 let rest = top_slate(episode.relevance(), episode.relevance().len());
-                slate.picks.extend(rest.picks.into_iter().filter(|pick| !shown.contains(&pick.candidate)));
-                slate
+                slate.picks.extend(rest.picks.into_iter().filter(|pick| !chosen.contains(&pick.candidate)));
+                slate.picks.sort_by_key(is_judged);
             }
-            Turn::Posterior(episode) => episode.finish(episode.log_odds().len()),
-        };
-        slate.picks.sort_by_key(|pick| judged.contains(&pick.candidate));
+            Turn::Posterior(episode) => {
+                let is_shown = |pick: &Pick| episode.rounds().iter().any(|round| round.slate.contains(&pick.candidate));
+                slate = episode.finish(episode.log_odds().len());
+                slate.picks.sort_by_key(|pick| (is_judged(pick), is_shown(pick)));
+            }
+        }
         slate.picks.truncate(size);
         slate
     }
@@ -141,8 +146,8 @@ mod tests {
         let mut turn = Turn::posterior(pool, vec![1.5, 1.0, 0.0, -1.0, -2.0], 1.0, &Params::default());
         turn.observe(&turn.serve(2), &[Some(Label::NotUseful), None]);
         let shown = |slate: Slate| slate.candidates().iter().map(|c| c.0).collect::<Vec<_>>();
-        assert_eq!(shown(turn.next_unjudged(2)), [1, 2]);
-        assert_eq!(shown(turn.next_unjudged(5)), [1, 2, 3, 4, 0], "what was judged comes last");
+        assert_eq!(shown(turn.next_unjudged(2)), [2, 3]);
+        assert_eq!(shown(turn.next_unjudged(5)), [2, 3, 4, 1, 0], "shown, then judged come last");
         assert_eq!(shown(turn.next_slate(2)), [3, 4], "a critic is asked below what would be served");
     }
 }

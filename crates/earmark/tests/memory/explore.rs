@@ -31,6 +31,22 @@ fn refine_shows_others_and_feedback_closes_all_rounds() {
 }
 
 #[test]
+fn refine_without_a_label_shows_others_too() {
+    let home = Home::new();
+    let namespace = home.namespace();
+    store(&namespace, &UNRELATED);
+    let ids = |recall: &earmark::Recall| recall.results.iter().map(|r| r.memory.id.clone()).collect::<Vec<_>>();
+    let one = ask(&namespace, "who lives in the church tower", 3);
+    let two = namespace.refine(&one.recall_id, &Feedback::default()).unwrap();
+    let wrong = Feedback { not_useful: vec![ids(&two)[0].clone()], ..Default::default() };
+    let three = namespace.refine(&one.recall_id, &wrong).unwrap();
+    let mut all = [ids(&one), ids(&two), ids(&three)].concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 9, "three slates of three, none twice");
+}
+
+#[test]
 fn a_judge_explores_and_its_labels_are_kept() {
     let namespace = Home::new().open_default();
     store(&namespace, &UNRELATED);
