@@ -36,12 +36,17 @@ impl Pairs {
 
     /// Rounds `values` into pairs, the first in the lower half of a word; an odd last one is paired with zero.
     pub(super) fn pack(self, values: &[f32], words: &mut [f32]) {
-        self.run(Pack { values, words });
+        let (pairs, last) = values.as_chunks::<2>();
+        let (words, rest) = words.split_at_mut(pairs.len());
+        self.run(Fill { words, pairs: pairs.iter().map(|[low, high]| (*low, *high)) });
+        for (word, value) in rest.iter_mut().zip(last) {
+            *word = pair(*value, 0.0);
+        }
     }
 
     /// Rounds each two values of `low` and `high` into a pair.
     pub(super) fn join(self, low: &[f32], high: &[f32], words: &mut [f32]) {
-        self.run(Join { low, high, words });
+        self.run(Fill { words, pairs: low.iter().copied().zip(high.iter().copied()) });
     }
 
     /// `sum + low(a) low(b) + high(a) high(b)` of each lane.
@@ -66,40 +71,18 @@ impl Pairs {
     }
 }
 
-struct Pack<'a> {
-    values: &'a [f32],
+struct Fill<'a, I> {
     words: &'a mut [f32],
+    pairs: I,
 }
 
-impl NullaryFnOnce for Pack<'_> {
+impl<I: Iterator<Item = (f32, f32)>> NullaryFnOnce for Fill<'_, I> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        let (pairs, last) = self.values.as_chunks::<2>();
-        let (words, rest) = self.words.split_at_mut(pairs.len());
-        for (word, [low, high]) in words.iter_mut().zip(pairs) {
-            *word = pair(*low, *high);
-        }
-        for (word, value) in rest.iter_mut().zip(last) {
-            *word = pair(*value, 0.0);
-        }
-    }
-}
-
-struct Join<'a> {
-    low: &'a [f32],
-    high: &'a [f32],
-    words: &'a mut [f32],
-}
-
-impl NullaryFnOnce for Join<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        for ((word, low), high) in self.words.iter_mut().zip(self.low).zip(self.high) {
-            *word = pair(*low, *high);
+        for (word, (low, high)) in self.words.iter_mut().zip(self.pairs) {
+            *word = pair(low, high);
         }
     }
 }

@@ -77,6 +77,7 @@ impl Transformer {
     pub(super) fn read(file: &Checkpoint, config: &ModelConfig, window: usize, full_precision: bool) -> Result<Self> {
         let (arch, names) = (Arch::new(), Names::of(file, &config.model_type)?);
         let form = Form::of(arch, full_precision);
+        let source = Source { arch, form, file, config, names: &names };
         let relative = |name: String| {
             let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
             RelativeBias::read(file, &name, buckets, heads, window)
@@ -87,12 +88,10 @@ impl Transformer {
             hidden: config.hidden_size,
             heads: config.num_attention_heads,
             words: file.read(&names.words(), &[config.vocab_size, config.hidden_size])?,
-            positions: read_positions(file, config, &names)?,
-            embedding_norm: read_norm(file, config, &names.embedding_norm())?,
+            positions: source.positions()?,
+            embedding_norm: source.norm(&names.embedding_norm())?,
             relative: names.relative_bias().map(relative).transpose()?,
-            layers: (0..config.num_hidden_layers)
-                .map(|layer| read_layer((arch, form), file, config, &names, layer))
-                .collect::<Result<_>>()?,
+            layers: (0..config.num_hidden_layers).map(|layer| source.layer(layer)).collect::<Result<_>>()?,
             spare: Mutex::default(),
         })
     }
@@ -199,76 +198,74 @@ impl Scratch {
     }
 }
 
-fn read_positions(file: &Checkpoint, config: &ModelConfig, names: &Names) -> Result<Vec<f32>> {
-    let hidden = config.hidden_size;
-    let mut positions = file.read(&names.positions(), &[config.max_position_embeddings, hidden])?;
-    positions.drain(..config.first_position() * hidden);
-    if let Some(name) = names.token_types() {
-        let types = file.shape(&name)?.first().copied().unwrap_or_default();
-        let types = file.read(&name, &[types, hidden])?;
-        for row in positions.chunks_exact_mut(hidden) {
-            row.iter_mut().zip(&types).for_each(|(value, first_type)| *value += first_type);
+/// Where the parts of a transformer are read from, and the form of its matrices.
+struct Source<'a> {
+    arch: Arch,
+    form: Form,
+    file: &'a Checkpoint,
+    config: &'a ModelConfig,
+    names: &'a Names,
+}
+
+impl Source<'_> {
+    fn positions(&self) -> Result<Vec<f32>> {
+        let (file, config, hidden) = (self.file, self.config, self.config.hidden_size);
+        let mut positions = file.read(&self.names.positions(), &[config.max_position_embeddings, hidden])?;
+        positions.drain(..config.first_position() * hidden);
+        if let Some(name) = self.names.token_types() {
+            let types = file.shape(&name)?.first().copied().unwrap_or_default();
+            let types = file.read(&name, &[types, hidden])?;
+            for row in positions.chunks_exact_mut(hidden) {
+                row.iter_mut().zip(&types).for_each(|(value, first_type)| *value += first_type);
+            }
         }
+        Ok(positions)
     }
-    Ok(positions)
-}
 
-fn read_norm(file: &Checkpoint, config: &ModelConfig, names: &(String, String)) -> Result<LayerNorm> {
-    let shape = [config.hidden_size];
-    let (weight, bias) = (file.read(&names.0, &shape)?, file.read(&names.1, &shape)?);
-    Ok(LayerNorm { weight, bias, epsilon: config.layer_norm_eps })
-}
-
-fn read_layer(
-    target: (Arch, Form),
-    file: &Checkpoint,
-    config: &ModelConfig,
-    names: &Names,
-    layer: usize,
-) -> Result<Layer> {
-    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-    let linear = |name: String, outputs, inputs| {
-        let (weights, bias) = read_linear(file, &name, outputs, inputs)?;
-        Ok::<_, String>(Linear::new(target, &weights, bias, inputs))
-    };
-    Ok(Layer {
-        qkv: read_qkv(target, file, config, names, layer)?,
-        mix: linear(names.mix(layer), hidden, hidden)?,
-        mix_norm: read_norm(file, config, &names.mix_norm(layer))?,
-        up: linear(names.up(layer), inner, hidden)?,
-        down: linear(names.down(layer), hidden, inner)?,
-        down_norm: read_norm(file, config, &names.down_norm(layer))?,
-    })
-}
-
-/// Queries, keys and values as one layer, the queries scaled.
-fn read_qkv(
-    target: (Arch, Form),
-    file: &Checkpoint,
-    config: &ModelConfig,
-    names: &Names,
-    layer: usize,
-) -> Result<Linear> {
-    let hidden = config.hidden_size;
-    let scale = 1.0 / ((hidden / config.num_attention_heads) as f32).sqrt();
-    let (mut weights, mut bias) = (Vec::new(), Vec::new());
-    for (name, scale) in names.qkv(layer).into_iter().zip([scale, 1.0, 1.0]) {
-        let (part, part_bias) = read_linear(file, &name, hidden, hidden)?;
-        weights.extend(part.iter().map(|value| value * scale));
-        bias.extend(part_bias.iter().map(|value| value * scale));
+    fn norm(&self, names: &(String, String)) -> Result<LayerNorm> {
+        let shape = [self.config.hidden_size];
+        let (weight, bias) = (self.file.read(&names.0, &shape)?, self.file.read(&names.1, &shape)?);
+        Ok(LayerNorm { weight, bias, epsilon: self.config.layer_norm_eps })
     }
-    Ok(Linear::new(target, &weights, bias, hidden))
-}
 
-fn read_linear(file: &Checkpoint, name: &str, outputs: usize, inputs: usize) -> Result<(Vec<f32>, Vec<f32>)> {
-    let weights = file.read(&format!("{name}.weight"), &[outputs, inputs])?;
-    Ok((weights, file.read(&format!("{name}.bias"), &[outputs])?))
-}
+    fn layer(&self, layer: usize) -> Result<Layer> {
+        let (names, hidden, inner) = (self.names, self.config.hidden_size, self.config.intermediate_size);
+        let linear = |name: String, outputs, inputs| {
+            let (weights, bias) = self.linear(&name, outputs, inputs)?;
+            Ok::<_, String>(self.laid_out(&weights, bias, inputs))
+        };
+        Ok(Layer {
+            qkv: self.qkv(layer)?,
+            mix: linear(names.mix(layer), hidden, hidden)?,
+            mix_norm: self.norm(&names.mix_norm(layer))?,
+            up: linear(names.up(layer), inner, hidden)?,
+            down: linear(names.down(layer), hidden, inner)?,
+            down_norm: self.norm(&names.down_norm(layer))?,
+        })
+    }
 
-impl Linear {
-    fn new((arch, form): (Arch, Form), weights: &[f32], mut bias: Vec<f32>, inputs: usize) -> Self {
+    /// Queries, keys and values as one layer, the queries scaled.
+    fn qkv(&self, layer: usize) -> Result<Linear> {
+        let hidden = self.config.hidden_size;
+        let scale = 1.0 / ((hidden / self.config.num_attention_heads) as f32).sqrt();
+        let (mut weights, mut bias) = (Vec::new(), Vec::new());
+        for (name, scale) in self.names.qkv(layer).into_iter().zip([scale, 1.0, 1.0]) {
+            let (part, part_bias) = self.linear(&name, hidden, hidden)?;
+            weights.extend(part.iter().map(|value| value * scale));
+            bias.extend(part_bias.iter().map(|value| value * scale));
+        }
+        Ok(self.laid_out(&weights, bias, hidden))
+    }
+
+    /// Weights `[outputs x inputs]` and bias of a linear layer.
+    fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<(Vec<f32>, Vec<f32>)> {
+        let weights = self.file.read(&format!("{name}.weight"), &[outputs, inputs])?;
+        Ok((weights, self.file.read(&format!("{name}.bias"), &[outputs])?))
+    }
+
+    fn laid_out(&self, weights: &[f32], mut bias: Vec<f32>, inputs: usize) -> Linear {
         let outputs = bias.len();
-        let matrix = Matrix::from_weights(arch, form, weights, outputs, inputs);
+        let matrix = Matrix::from_weights(self.arch, self.form, weights, outputs, inputs);
         bias.resize(matrix.padded_columns(), 0.0);
         Linear { matrix, bias, inputs, outputs }
     }
