@@ -1,9 +1,9 @@
 //! Dense products with a matrix that is laid out once, when a model is loaded.
 //!
 //! The right-hand matrix is cut into panels of a few columns, each stored row after row, so that the inner
-//! loop reads it in one straight line; the left-hand rows are read where they are. A batch of one text
-//! therefore pays for no packing. Each output is one sum in the order of the depth, whatever the number of
-//! rows, so a row's result does not depend on its neighbours.
+//! loop reads it in one straight line; the left-hand rows are read where they are, or rounded first where a place
+//! holds a pair of bfloat16 instead of a float. Each output is one sum in the order of the depth, whatever the
+//! number of rows, so a row's result does not depend on its neighbours.
 
 use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};

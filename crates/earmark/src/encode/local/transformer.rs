@@ -1,4 +1,4 @@
-//! The forward pass of BERT, RoBERTa and MPNet encoders on plain f32 rows.
+//! The forward pass of BERT, RoBERTa and MPNet encoders on plain f32 rows; products may round to bfloat16 first.
 //!
 //! The tokens of several texts stand below each other without padding: everything but attention works on rows,
 //! and attention stays within a text. A text's result is therefore the same bit for bit in every batch.
