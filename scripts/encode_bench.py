@@ -73,7 +73,8 @@ class Rust:
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
             json.dump(texts, file)
         self.process = subprocess.Popen(
-            [program, str(folder), file.name, str(threads), *precision], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [program, str(folder), file.name, str(threads), *precision],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def cpu(self):
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")

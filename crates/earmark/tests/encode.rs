@@ -73,7 +73,6 @@ fn check_bf16(name: &str) {
     let vectors = rounded.encode(&texts, Side::Memory).unwrap();
     for ((text, vector), full) in texts.iter().zip(&vectors).zip(full.encode(&texts, Side::Memory).unwrap()) {
         let cosine = vector::cosine(vector, &full);
-        println!("{name}: cosine {cosine}");
         assert!(cosine >= 0.9999, "{name}: cosine {cosine} for `{}`", text.chars().take(40).collect::<String>());
         assert_eq!(&rounded.encode(&[text], Side::Memory).unwrap()[0], vector, "alone: {text}");
     }

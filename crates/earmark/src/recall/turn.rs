@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Adapter, Candidate, Episode, Label, Pick, Pool, PosteriorEpisode, Round, Slate, top_slate};
+use super::{Adapter, Candidate, Episode, Label, Pool, PosteriorEpisode, Round, Slate, top_slate};
 use crate::params::Params;
 
 /// How the candidates of one question rank, before and after learning.
@@ -66,23 +66,21 @@ impl Turn {
     /// anything else is left. Under `default` the likeliest that were not shown come first, since who sees them needs
     /// no critic to be asked about what lies below them; under `paper` those of [`Turn::next_slate`].
     pub fn next_unjudged(&self, size: usize) -> Slate {
-        let judged = self.judged();
-        let is_judged = |pick: &Pick| judged.contains(&pick.candidate);
-        let mut slate;
-        match self {
+        let (mut slate, shown) = match self {
             Turn::Ear(episode) => {
-                slate = episode.next_slate();
+                let mut slate = episode.next_slate();
                 let chosen = slate.candidates();
                 let rest = top_slate(episode.relevance(), episode.relevance().len());
                 slate.picks.extend(rest.picks.into_iter().filter(|pick| !chosen.contains(&pick.candidate)));
-                slate.picks.sort_by_key(is_judged);
+                (slate, Vec::new())
             }
             Turn::Posterior(episode) => {
-                let is_shown = |pick: &Pick| episode.rounds().iter().any(|round| round.slate.contains(&pick.candidate));
-                slate = episode.finish(episode.log_odds().len());
-                slate.picks.sort_by_key(|pick| (is_judged(pick), is_shown(pick)));
+                let shown = episode.rounds().iter().flat_map(|round| round.slate.clone());
+                (episode.finish(episode.log_odds().len()), shown.collect())
             }
-        }
+        };
+        let judged = self.judged();
+        slate.picks.sort_by_key(|pick| (judged.contains(&pick.candidate), shown.contains(&pick.candidate)));
         slate.picks.truncate(size);
         slate
     }

@@ -5,7 +5,8 @@ use pulp::Arch;
 use super::buffer::{Buffer, LINE};
 use super::checkpoint::{Checkpoint, Result};
 use super::elementwise::softmax;
-use super::matrix::{Form, Matrix, Rows, Start, multiply};
+use super::matrix::{Form, Matrix, Rows};
+use super::product::{Start, multiply};
 
 /// Working space of one thread.
 pub(super) struct Space {

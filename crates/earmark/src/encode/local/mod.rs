@@ -12,6 +12,7 @@ mod hub;
 mod matrix;
 mod names;
 mod pickle;
+mod product;
 mod resolve;
 mod static_vectors;
 mod tokens;

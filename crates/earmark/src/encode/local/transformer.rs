@@ -13,8 +13,9 @@ use super::buffer::{Buffer, LINE};
 use super::checkpoint::{Checkpoint, Result};
 use super::config::ModelConfig;
 use super::elementwise::{LayerNorm, gelu, layer_norm};
-use super::matrix::{Form, Matrix, Rows, Start, multiply};
+use super::matrix::{Form, Matrix, Rows};
 use super::names::Names;
+use super::product::{Start, multiply};
 
 /// A frozen encoder.
 pub(super) struct Transformer {
